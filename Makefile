@@ -1,0 +1,72 @@
+# One target per chore; everything that is installed lives in .venv/.
+#   make evals    set up, then grade the reference answers        (ARGS="-k 004" and any other pytest option)
+#   make test     set up, then run every test                     (ARGS="tests/unit -x")
+#   make help     all targets
+
+MODERN := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c '$(MODERN)' && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+COMPAT := 8.4 9.0 9.2
+ARGS ?=
+
+# $(call attempt,what is being done,command,what to do when it fails)
+define attempt
+	@echo "set-up: $(1)"
+	@$(2) || { echo; echo "set-up failed: $(1)"; echo "  command:    $(2)"; echo "  what to do: $(3)"; exit 1; }
+endef
+
+.PHONY: help setup evals test lint types format compat bench lock clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+$(VENV)/ready: requirements/dev.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "set-up failed: Python 3.11 or later was not found."; \
+		echo "  what to do: install it, or say where it is: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+	$(call attempt,a virtual environment in $(VENV)/,$(PYTHON) -m venv --clear $(VENV),install the venv module of Python (on Debian: apt-get install python3-venv))
+	$(call attempt,Python packages at the versions of requirements/dev.lock,$(PIP) install --require-hashes --no-deps -r requirements/dev.lock,check the network and the proxy and index settings of pip then run make again)
+	$(call attempt,this package,$(PIP) install --no-build-isolation --no-deps -e .,read the message above; make clean starts afresh)
+	@touch $@
+
+setup: $(VENV)/ready ## the virtual environment, Node and its packages
+	@$(BIN)/convex-evals setup --quiet-when-ready
+
+evals: setup ## grade the reference answers of the suite; ARGS="--models gpt-5 -k 004"
+	@$(BIN)/pytest evals -v $(ARGS)
+
+test: setup lint types ## every test, with linting and types
+	@$(BIN)/pytest -n 2 $(ARGS)
+
+lint: $(VENV)/ready ## ruff, for mistakes and for format
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+format: $(VENV)/ready ## let ruff mend what it can
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+types: $(VENV)/ready ## mypy, strict
+	@$(BIN)/mypy
+
+$(VENV)/compat/%: requirements/pytest-%.lock $(VENV)/ready
+	$(call attempt,pytest $* beside the others,$(PIP) install --require-hashes --no-deps --upgrade --target $@ -r $<,check the network and the proxy and index settings of pip)
+	@touch $@
+
+compat: setup $(COMPAT:%=$(VENV)/compat/%) ## the plugin tests on every supported pytest
+	@set -e; for version in $(COMPAT); do echo "== pytest $$version"; \
+		PYTHONPATH=$(CURDIR)/$(VENV)/compat/$$version $(BIN)/python -m pytest tests/plugin -n 2 -q $(ARGS); done
+
+bench: setup ## speed and memory, one line per figure
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(VENV)/ready ## refresh the lock files from pyproject.toml and engine/package.json
+	@set -e; compile="$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet"; \
+		$$compile pyproject.toml --group dev --output-file requirements/dev.lock; \
+		for version in $(COMPAT); do \
+			echo "pytest==$$version.*" | $$compile - --no-deps --output-file requirements/pytest-$$version.lock; done
+	@cd pytest_convex_evals/engine && $(CURDIR)/$(BIN)/npm install --package-lock-only
+
+clean: ## remove everything that was set up or built; results in .evals/ stay
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,106 @@
+"""
+When the plugin wakes up.
+
+It sleeps until one of three things: a flag or an item id of ours on the command line, a TASK.txt below the
+arguments of a session with workers, or the first TASK.txt that is collected. A project without evals pays nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from pytest_convex_evals.cells import parse_node_id
+from pytest_convex_evals.errors import SettingsError
+from pytest_convex_evals.options import flags_given
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+
+    from pytest_convex_evals.session import Controller, Plan, WorkerSide
+
+WORKER_INPUT = "convex_evals_plan"
+_DEFERRED = pytest.StashKey[str]()
+_WORKER: pytest.StashKey[WorkerSide] = pytest.StashKey()
+_CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
+
+
+def configure(config: pytest.Config) -> None:
+    """Wake up early where that is needed, and fail early on wrong settings."""
+    if hasattr(config, "workerinput"):
+        handed = config.workerinput.get(WORKER_INPUT)
+        if handed is not None:
+            from pytest_convex_evals.session import Plan
+
+            _install_worker(config, Plan.from_json(handed))
+        return
+    if flags_given(config) or any(parse_node_id(argument) for argument in config.args) or _workers_need_us(config):
+        try:
+            _activate(config)
+        except SettingsError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def _workers_need_us(config: pytest.Config) -> bool:
+    """Workers get their plan when they start, so a session with workers looks for evals before."""
+    if config.getoption("dist", "no") == "no" or config.getoption("usepdb", False):
+        return False
+    from pytest_convex_evals.collection import evals_below
+
+    return evals_below(config.args, config.invocation_params.dir)
+
+
+def activate_on_collection(config: pytest.Config) -> WorkerSide | None:
+    """The worker side, woken up by the first eval; None when the settings are wrong."""
+    worker = active_worker(config)
+    if worker is None and not hasattr(config, "workerinput") and _DEFERRED not in config.stash:
+        try:
+            worker = _activate(config)
+        except SettingsError as error:
+            # Exceptions during collection become reports; this one must end the session.
+            config.stash[_DEFERRED] = str(error)
+    return worker
+
+
+def raise_deferred(config: pytest.Config) -> None:
+    """Wrong settings noticed during collection."""
+    if _DEFERRED in config.stash:
+        raise pytest.UsageError(config.stash[_DEFERRED])
+
+
+def active_worker(config: pytest.Config) -> WorkerSide | None:
+    """The worker side; None while the plugin sleeps."""
+    return config.stash.get(_WORKER, None)
+
+
+def _activate(config: pytest.Config) -> WorkerSide:
+    from pytest_convex_evals.controller_hooks import ControllerHooks
+    from pytest_convex_evals.models.registry import key_variables, registry
+    from pytest_convex_evals.session import make_plan, take_keys_away
+
+    plan, controller = make_plan(config)
+    controller.taken = take_keys_away(key_variables(registry(config.rootpath)))
+    config.stash[_CONTROLLER] = controller
+    config.pluginmanager.register(ControllerHooks(controller), "convex-evals-controller")
+    aliases = {name: f"{model.litellm} {model.display}" for name, model in controller.models.items()}
+    return _install_worker(config, plan, aliases)
+
+
+def _install_worker(config: pytest.Config, plan: Plan, aliases: dict[str, str] | None = None) -> WorkerSide:
+    from pytest_convex_evals.session import WorkerSide
+
+    loader = cast("Loader | None", config.pluginmanager.rewrite_hook)
+    worker = WorkerSide(plan, aliases or {}, loader, config.rootpath)
+    config.stash[_WORKER] = worker
+    return worker
+
+
+def unconfigure(config: pytest.Config) -> None:
+    """End what was started."""
+    worker = active_worker(config)
+    if worker is None:
+        return
+    worker.close()
+    if _CONTROLLER in config.stash:
+        config.stash[_CONTROLLER].restore_environment()

@@ -1,0 +1,1 @@
+"""The convex-evals command."""

@@ -1,0 +1,110 @@
+"""`convex-evals`: everything around runs that is not running them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pytest_convex_evals import __version__
+from pytest_convex_evals.errors import EvalsError
+
+_EPILOG = """\
+how to begin:
+  convex-evals setup                        install Node packages and bundle the engine (done by itself on first need)
+  pytest evals                              grade the reference answers, free of cost
+  OPENAI_API_KEY=… pytest evals --models gpt-5 -k 004
+  convex-evals show latest                  look at the newest run
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands, each with its own help."""
+    parser = argparse.ArgumentParser(
+        prog="convex-evals",
+        description="Measure how well language models write Convex backends.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"convex-evals {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    setup = commands.add_parser("setup", help="install the Node toolchain, or say that it is there")
+    setup.add_argument("--force", action="store_true", help="install it again, for example after damage")
+    setup.add_argument("--quiet-when-ready", action="store_true", help="print nothing when there is nothing to do")
+    setup.set_defaults(run=_setup)
+
+    listing = commands.add_parser("list", help="the evals below a folder, by category")
+    listing.add_argument("folder", nargs="?", default="evals", type=Path, help="default: evals")
+    listing.set_defaults(run=_list)
+
+    models = commands.add_parser("models", help="the models of the registry, and whether their key is set")
+    models.add_argument("pattern", nargs="?", default="", help="only names, ids and providers that contain this text")
+    models.set_defaults(run=_models)
+
+    store = argparse.ArgumentParser(add_help=False)
+    store.add_argument(
+        "--evals-dir", default=Path(".evals"), type=Path, metavar="DIR", help="run store (default: .evals)"
+    )
+    runs = commands.add_parser("runs", parents=[store], help="the runs in the store, newest first")
+    runs.set_defaults(run=_runs)
+
+    show = commands.add_parser("show", parents=[store], help="one run: scores, failures, errors")
+    show.add_argument(
+        "run_id", nargs="?", default="latest", metavar="RUN", help="the start of a run id; default: latest"
+    )
+    show.add_argument("-k", dest="pattern", default="", help="only cells whose eval or model contains this text")
+    show.set_defaults(run=_show)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] | None = getattr(options, "run", None)
+    if run is None:
+        parser.print_help()
+        return 0
+    try:
+        return run(options)
+    except EvalsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except BrokenPipeError:
+        return 0
+
+
+def _setup(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.setup import run_setup
+
+    return run_setup(force=options.force, quiet_when_ready=options.quiet_when_ready)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.listing import list_evals
+
+    return list_evals(options.folder)
+
+
+def _models(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.listing import list_models
+
+    return list_models(options.pattern)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.runs import list_runs
+
+    return list_runs(options.evals_dir)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.runs import show_run
+
+    return show_run(options.evals_dir, options.run_id, options.pattern)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""Collection: a TASK.txt becomes an EvalFile, each of its cells an EvalItem."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_convex_evals.activation import active_worker
+from pytest_convex_evals.cells import (
+    EMPTY,
+    EMPTY_KINDS,
+    TASK_FILE,
+    WRONG,
+    Cell,
+    PastedId,
+)
+from pytest_convex_evals.errors import BrokenEval
+
+if TYPE_CHECKING:
+    from pytest_convex_evals.records import CellRecord
+    from pytest_convex_evals.session import Plan, WorkerSide
+    from pytest_convex_evals.suite.evals import Eval
+
+_NOT_COLLECTED = {"answer", "wrong", "node_modules"}
+
+
+def ignored(path: Path) -> bool:
+    """Folders inside an eval hold submissions, never tests."""
+    return path.name in _NOT_COLLECTED and (path.parent / TASK_FILE).exists()
+
+
+def evals_below(arguments: Iterable[str], here: Path) -> bool:
+    """Some TASK.txt is below one of the collection arguments."""
+    for argument in arguments:
+        path = Path(os.path.join(here, argument.partition("::")[0]))
+        if path.name == TASK_FILE:
+            return True
+        for _, folders, files in os.walk(path):
+            if TASK_FILE in files:
+                return True
+            folders[:] = [name for name in folders if name != "node_modules" and not name.startswith(".")]
+    return False
+
+
+class EvalFile(pytest.File):
+    """Collects the cells of one eval; what is wrong with the eval is said only if one of them is selected."""
+
+    plan: Plan
+    display: dict[str, str]
+
+    @classmethod
+    def of(cls, parent: pytest.Collector, path: Path, worker: WorkerSide) -> EvalFile:
+        """The collector of a TASK.txt."""
+        node = cls.from_parent(parent, path=path)
+        node.plan, node.display = worker.plan, worker.aliases
+        return node
+
+    def collect(self) -> Iterator[EvalItem]:
+        """One item per submitter and repeat, in the order of the settings."""
+        category, name = self.path.parent.parent.name, self.path.parent.name
+        pattern = self.plan.settings.filter
+        if pattern and not re.search(pattern, f"{category}/{name}"):
+            return
+        pasted = [entry for entry in self.plan.pasted if Path(entry.path) == self.path]
+        for cell in cells_of(self.plan, self.path.parent, category, name, pasted):
+            yield EvalItem.of(self, cell, self.display.get(cell.submitter, ""))
+
+
+def cells_of(plan: Plan, root: Path, category: str, name: str, pasted: list[PastedId]) -> Iterator[Cell]:
+    """The cells of an eval: those of the settings, then those that pasted ids imply."""
+    wanted = {
+        (submitter, repeat): None
+        for model in plan.settings.models
+        for submitter in _submitters(model, root)
+        for repeat in range(1, plan.settings.repeats + 1)
+    }
+    wanted |= {(entry.submitter, entry.repeat): None for entry in pasted if entry.name == name}
+    for submitter, repeat in wanted:
+        yield Cell(category, name, submitter, plan.settings.experiment, repeat)
+
+
+def _submitters(model: str, root: Path) -> list[str]:
+    if model == WRONG:
+        from pytest_convex_evals.suite.wrong import wrong_slugs
+
+        return [f"{WRONG}:{slug}" for slug in wrong_slugs(root)]
+    if model == EMPTY:
+        return [f"{EMPTY}:{kind}" for kind in EMPTY_KINDS]
+    return [model]
+
+
+class CellError(Exception):
+    """Raised in the setup phase: the cell is an error."""
+
+
+class CellFailed(Exception):  # noqa: N818 - the verdict, not an error of ours
+    """Raised in the call phase: the cell failed."""
+
+
+RECORD: pytest.StashKey[CellRecord] = pytest.StashKey()
+EVAL: pytest.StashKey[Eval] = pytest.StashKey()
+
+
+class EvalItem(pytest.Item):
+    """One cell. The pipeline runs in the setup phase; `runtest` only asserts on the record."""
+
+    cell: Cell
+
+    @classmethod
+    def of(cls, parent: EvalFile, cell: Cell, alias: str) -> EvalItem:
+        """The item of a cell."""
+        node: EvalItem = cls.from_parent(parent, name=cell.item_name, nodeid=_node_id(parent, cell))
+        node.cell = cell
+        names = {cell.name, cell.category, cell.eval_id, cell.submitter, cell.label, alias}
+        node.extra_keyword_matches.update(names - {""})
+        node.add_marker(pytest.mark.category(name=cell.category))
+        node.add_marker(pytest.mark.model(name=cell.submitter))
+        return node
+
+    def setup(self) -> None:
+        """Grade the cell."""
+        from pytest_convex_evals.records import Errored
+        from pytest_convex_evals.rendering import junit_properties
+
+        worker = active_worker(self.config)
+        assert worker is not None
+        record = worker.grade(self.stash[EVAL], self.cell, self.nodeid)
+        self.stash[RECORD] = record
+        self.user_properties[:] = junit_properties(record)
+        if isinstance(record.verdict, Errored):
+            raise CellError
+
+    def runtest(self) -> None:
+        """Assert on the record."""
+        if self.stash[RECORD].verdict.outcome != "passed":
+            raise CellFailed
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """What headings call it."""
+        return self.path, None, f"{self.cell.eval_id} [{self.cell.label}]"
+
+
+def _node_id(parent: EvalFile, cell: Cell) -> Any:
+    """Brackets are parameters where ids have structure, so that `--lf` finds its own ids again."""
+    structured = getattr(parent, "id", None)
+    if structured is not None and hasattr(structured, "child"):
+        return structured.child(cell.name).with_params(cell.label)
+    return f"{parent.nodeid}::{cell.item_name}"
+
+
+def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: Any) -> None:
+    """The record travels as one JSON string on the setup report; a verdict is told in words, without a traceback."""
+    record = item.stash.get(RECORD, None)
+    worker = active_worker(item.config)
+    if record is None or worker is None:
+        return
+    if call.when == "setup":
+        report.evals_record = record.model_dump_json()
+    if call.excinfo is not None and isinstance(call.excinfo.value, CellError | CellFailed):
+        from pytest_convex_evals.rendering import verdict_text
+
+        report.longrepr = verdict_text(record, worker.shown_folder(record))
+
+
+def drop_broken(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Load the evals of all selected items; those of a broken one become one collection error."""
+    from pytest_convex_evals.suite.evals import load_eval
+    from pytest_convex_evals.suite.wrong import load_wrong
+
+    loaded: dict[Path, Eval | BrokenEval] = {}
+    broken: dict[str, BrokenEval] = {}
+    kept: list[pytest.Item] = []
+    for item in items:
+        if isinstance(item, EvalItem):
+            try:
+                found = loaded.get(item.path) or load_eval(item.path)
+                loaded[item.path] = found
+                if isinstance(found, BrokenEval):
+                    raise found
+                if item.cell.kind == "wrong":
+                    load_wrong(found, item.cell.slug)
+                item.stash[EVAL] = found
+            except BrokenEval as problem:
+                loaded.setdefault(item.path, problem)
+                broken.setdefault(f"{item.parent.nodeid if item.parent else item.nodeid}", problem)
+                continue
+        kept.append(item)
+    if not broken:
+        return
+    items[:] = kept
+    clean = session.testsfailed == 0
+    for node_id, reason in broken.items():
+        report = pytest.CollectReport(node_id, "failed", longrepr=str(reason), result=[])
+        session.config.hook.pytest_collectreport(report=report)
+    if clean:
+        # Only evals are broken, and evals do not depend on each other: the rest runs.
+        session.config.option.continue_on_collection_errors = True

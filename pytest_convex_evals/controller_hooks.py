@@ -1,0 +1,113 @@
+"""The hooks of the controller, registered only when there are evals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_convex_evals.activation import WORKER_INPUT
+from pytest_convex_evals.cells import parse_node_id
+
+if TYPE_CHECKING:
+    from pytest_convex_evals.session import Controller
+
+_RECORD = "evals_record"
+
+
+class ControllerHooks:
+    """Hands every event over to the controller."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def say_through(self, config: pytest.Config) -> None:
+        """Progress goes where pytest writes."""
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and config.get_verbosity() >= 0:
+
+            def say(line: str) -> None:
+                reporter.ensure_newline()
+                reporter.write_line(line)
+
+            self._controller.say = say
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """A worker starts: hand it the plan."""
+        node.workerinput[WORKER_INPUT] = self._controller.plan.as_json()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """A worker has collected: the cells are known."""
+        self.say_through(node.config)
+        ours = [node_id for node_id in ids if parse_node_id(node_id)]
+        if ours and not self._controller.planned:
+            for line in self._controller.header_lines():
+                self._controller.say(line)
+            self._controller.start(ours)
+
+    def pytest_report_collectionfinish(self, config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+        """The header, once an eval was collected."""
+        ours = any(parse_node_id(item.nodeid) for item in items)
+        return self._controller.header_lines() if ours and config.get_verbosity() >= 0 else []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Without workers the cells are known when the loop begins."""
+        node_ids = [item.nodeid for item in session.items if parse_node_id(item.nodeid)]
+        if node_ids and not session.config.option.collectonly:
+            self.say_through(session.config)
+            self._controller.start(node_ids)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A verdict arrives."""
+        text = getattr(report, _RECORD, None)
+        if text is not None:
+            from pytest_convex_evals.records import CellRecord
+
+            self._controller.add(report.nodeid, CellRecord.model_validate_json(text))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:  # noqa: ARG002
+        """A worker died with a cell in its hands."""
+        if crashitem in self._controller.records:
+            return
+        record = self._controller.crashed(crashitem, str(report.longrepr))
+        if record is not None:
+            from pytest_convex_evals.rendering import junit_properties, verdict_text
+
+            setattr(report, _RECORD, record.model_dump_json())
+            report.when = "setup"
+            report.longrepr = verdict_text(record, "")
+            report.user_properties.extend(junit_properties(record))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: Any, config: pytest.Config) -> tuple[str, str, Any] | None:
+        """Verbose lines say how many checks passed."""
+        record = self._controller.records.get(report.nodeid)
+        if record is None or config.get_verbosity() <= 0:
+            return None
+        from pytest_convex_evals.rendering import status_word
+
+        if report.when == "call":
+            markup = {"green" if report.passed else "red": True}
+            return report.outcome, "." if report.passed else "F", (status_word(record), markup)
+        if report.when == "setup" and report.failed:
+            return "error", "E", (status_word(record), {"red": True})
+        return None
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """The run ends; a verdict that is not in the journal is not a success."""
+        self._controller.finish(int(exitstatus))
+        if self._controller.problems and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """What happened, and what to run next."""
+        if not self._controller.planned:
+            return
+        terminalreporter.section("convex evals")
+        for line in self._controller.summary():
+            terminalreporter.write_line(line)

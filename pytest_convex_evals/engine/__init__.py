@@ -1,0 +1,1 @@
+"""The Node part of the package (TypeScript in `src/`), and its set-up."""

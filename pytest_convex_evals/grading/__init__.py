@@ -1,0 +1,1 @@
+"""Grading: from a submission to a verdict, step by step."""

@@ -1,0 +1,87 @@
+"""
+The pipeline: steps in their order, one verdict at the end.
+
+1. A step that passes, fails or meets trouble is recorded.
+2. A blocking step that does not pass ends the pipeline; the others all run and all report.
+3. The cell failed when any step failed; else it is an error when any step met trouble; else it passed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pytest_convex_evals.errors import Trouble, disk_trouble
+from pytest_convex_evals.grading.steps.base import Bench, Step, StepResult
+from pytest_convex_evals.grading.steps.filesystem import FilesystemStep
+from pytest_convex_evals.grading.steps.tests import TestsStep
+from pytest_convex_evals.records import Errored, Failed, Passed, StepRecord
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+
+    from pytest_convex_evals.records import Pipeline
+
+_log = logging.getLogger(__name__)
+
+
+def steps_of(pipeline: Pipeline, loader: Loader | None) -> tuple[Step, ...]:
+    """The steps of a pipeline, in their order."""
+    if pipeline == "static":
+        return (FilesystemStep(), TestsStep(loader))
+    raise Trouble("eval", "the full pipeline is not part of this version", remedy='set pipeline = "static"')
+
+
+def run_steps(steps: Sequence[Step], bench: Bench) -> tuple[StepRecord, ...]:
+    """Run until a blocking step does not pass."""
+    records = []
+    for step in steps:
+        started = time.monotonic()
+        result = _run(step, bench)
+        records.append(
+            StepRecord(
+                name=step.name,
+                verdict=result.verdict,
+                duration_s=round(time.monotonic() - started, 4),
+                checks=result.checks,
+                notes=result.notes,
+            )
+        )
+        if step.blocks and not isinstance(result.verdict, Passed):
+            break
+    return tuple(records)
+
+
+def _run(step: Step, bench: Bench) -> StepResult:
+    try:
+        return step.run(bench)
+    except Trouble as trouble:
+        return StepResult(errored(trouble))
+    except OSError as error:
+        return StepResult(errored(disk_trouble(error, f"a file of the {step.name} step")))
+    except Exception as error:  # noqa: BLE001 - a defect of ours must not take the session down
+        _log.exception("defect in the %s step", step.name)
+        reason = f"defect in the {step.name} step: {type(error).__name__}: {error}"
+        return StepResult(Errored(cause="internal", reason=reason, remedy="please report it with the log"))
+
+
+def errored(trouble: Trouble) -> Errored:
+    """Trouble as it is recorded."""
+    return Errored(cause=trouble.cause, reason=trouble.reason, remedy=trouble.remedy)
+
+
+def verdict_of(steps: Sequence[StepRecord]) -> Passed | Failed | Errored:
+    """The verdict on a cell: the one place where it is decided."""
+    failed = [step for step in steps if isinstance(step.verdict, Failed)]
+    if failed:
+        first = failed[0].verdict
+        assert isinstance(first, Failed)
+        reasons = [f"{step.name}: {step.verdict.reason}" for step in failed if isinstance(step.verdict, Failed)]
+        return Failed(cause=first.cause, reason="\n".join(reasons))
+    for step in steps:
+        if isinstance(step.verdict, Errored):
+            verdict = step.verdict
+            return Errored(cause=verdict.cause, reason=f"{step.name}: {verdict.reason}", remedy=verdict.remedy)
+    return Passed()

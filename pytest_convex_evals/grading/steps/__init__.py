@@ -1,0 +1,1 @@
+"""The grading steps, one file each, behind one interface."""

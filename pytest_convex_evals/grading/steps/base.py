@@ -1,0 +1,54 @@
+"""What a step is: a name, and a way to grade the cell at hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, StepName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_convex_evals.grading.toolchain import ToolchainWorker
+    from pytest_convex_evals.submission import Submission
+    from pytest_convex_evals.suite.evals import Eval
+
+
+@dataclass(slots=True)
+class Bench:
+    """What the steps of one cell work on: each may use what the ones before it left."""
+
+    item: Eval
+    submission: Submission
+    folder: Path
+    """The attempt's own folder; nothing is written outside it."""
+    toolchain: ToolchainWorker
+    files: dict[str, str] = field(default_factory=dict)
+    """What the filesystem step wrote, by path in the project."""
+
+    @property
+    def project(self) -> Path:
+        """The submission on disk."""
+        return self.folder / "project"
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """How a step ended; trouble that leaves nothing to report is raised instead."""
+
+    verdict: Passed | Failed | Errored
+    checks: tuple[CheckRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Step(Protocol):
+    """A step of the pipeline."""
+
+    name: StepName
+    blocks: bool
+    """When it fails, the steps after it cannot run."""
+
+    def run(self, bench: Bench) -> StepResult:
+        """Grade; raise `Trouble` for everything that is not the submission's fault."""
+        ...

@@ -1,0 +1,1 @@
+"""Models: the registry, and how a name becomes something that can be called."""

@@ -1,0 +1,47 @@
+"""The one prompt that all models get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The two messages of a call."""
+
+    system: str
+    user: str
+
+    def messages(self) -> list[dict[str, str]]:
+        """As chat APIs want them."""
+        return [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
+
+
+def guidelines_text(experiment: str, custom: str) -> str:
+    """The guidelines of an experiment; empty for the ones that go without."""
+    if custom:
+        return Path(custom).read_text(encoding="utf-8").strip()
+    if experiment == "no_guidelines":
+        return ""
+    return (_HERE / "guidelines.md").read_text(encoding="utf-8").strip()
+
+
+def build_prompt(task: str, guidelines: str) -> Prompt:
+    """The prompt for a task, with guidelines unless they are empty."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FileSystemLoader(_HERE),
+        undefined=StrictUndefined,
+        keep_trailing_newline=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - plain text, not HTML
+    )
+    return Prompt(
+        system=templates.get_template("system.md.j2").render().strip(),
+        user=templates.get_template("user.md.j2").render(task=task.strip(), guidelines=guidelines).strip(),
+    )

@@ -1,0 +1,332 @@
+"""
+The two sides of a session: the worker grades cells, the controller plans, journals and reports.
+
+Without xdist one process is both. Nothing here is a pytest hook; `plugin.py` hands over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_convex_evals.cells import BUILT_IN, Cell, PastedId, parse_node_id
+from pytest_convex_evals.errors import BrokenEval, SettingsError, Trouble, disk_trouble
+from pytest_convex_evals.options import Environment, Settings, build_settings, settings_lines
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+
+    from pytest_convex_evals.generation.answers import Places
+    from pytest_convex_evals.generation.client import GenerationClient
+    from pytest_convex_evals.models.registry import Model
+    from pytest_convex_evals.records import CellRecord
+    from pytest_convex_evals.store.journal import Journal
+    from pytest_convex_evals.store.runs import RunFolder
+    from pytest_convex_evals.submission import Submission
+    from pytest_convex_evals.suite.evals import Eval
+    from pytest_convex_evals.worker import CellGrader
+
+_QUIET_S = 2.0
+_SECRET = re.compile(r"(_API_KEY|_AUTH_TOKEN|_ACCESS_KEY|_DEPLOY_KEY|_SECRET|_SECRET_KEY)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the controller decided once, for all workers."""
+
+    settings: Settings
+    run_id: str
+    pasted: tuple[PastedId, ...]
+    """Ids on the command line; each implies its model for its own eval."""
+
+    def as_json(self) -> str:
+        """For the way to a worker."""
+        pasted = [[entry.path, entry.name, entry.submitter, entry.repeat] for entry in self.pasted]
+        return json.dumps({"settings": self.settings.as_json(), "run_id": self.run_id, "pasted": pasted})
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The way back."""
+        plain = json.loads(text)
+        pasted = tuple(PastedId(*entry) for entry in plain["pasted"])
+        return cls(Settings.from_json(plain["settings"]), plain["run_id"], pasted)
+
+    def folder(self) -> RunFolder:
+        """The places of the run."""
+        from pytest_convex_evals.store.runs import RunFolder
+
+        return RunFolder.of(self.run_id, self.settings.dir, self.settings.outputs)
+
+    def guidelines(self) -> str:
+        """The text that goes into the prompts."""
+        from pytest_convex_evals.prompts import guidelines_text
+
+        return guidelines_text(self.settings.experiment, self.settings.guidelines)
+
+
+def generation_places(run: RunFolder) -> Places:
+    """Where the generation child of a run leaves things."""
+    from pytest_convex_evals.generation.answers import Places
+
+    return Places(run.generations, run.path / "generation.log", run.path / "generation.lock")
+
+
+def make_plan(config: pytest.Config) -> tuple[Plan, Controller]:
+    """Read and check all settings; nothing is spent before this succeeded."""
+    from pytest_convex_evals.models.registry import registry, resolve
+    from pytest_convex_evals.store.runs import check_format, new_run_id
+
+    if config.getoption("setuponly", False) or config.getoption("setupplan", False):
+        raise SettingsError("--setup-only and --setup-plan would run the models: use --collect-only to look")
+    environment = Environment.read(config.rootpath)
+    settings = build_settings(config, environment)
+    pasted = _pasted(config)
+    named = dict.fromkeys([*settings.models, *(entry.submitter for entry in pasted)])
+    names = [name for name in named if name.partition(":")[0] not in BUILT_IN]
+    known = registry(config.rootpath) if names else {}
+    models = {name: resolve(name, known) for name in names}
+    merged = environment.merged()
+    for model in models.values():
+        if model.key and not merged.get(model.key):
+            raise SettingsError(
+                f"{model.name} needs a key: the variable {model.key} is not set.\n"
+                f"  what to do: export {model.key}=…, or write it into {environment.dotenv_path}"
+            )
+    check_format(Path(settings.dir))
+    plan = Plan(settings, new_run_id(), pasted)
+    return plan, Controller(plan, models, merged, config.rootpath, list(config.invocation_params.args))
+
+
+def _pasted(config: pytest.Config) -> tuple[PastedId, ...]:
+    here = config.invocation_params.dir
+    found = (parse_node_id(argument) for argument in config.args)
+    return tuple(
+        PastedId(os.path.abspath(here / entry.path), entry.name, entry.submitter, entry.repeat)
+        for entry in found
+        if entry is not None
+    )
+
+
+def take_keys_away(variables: set[str]) -> dict[str, str]:
+    """Remove every key from the environment of this process and of all it will start."""
+    taken = {name: value for name, value in os.environ.items() if name in variables or _SECRET.search(name)}
+    for name in taken:
+        del os.environ[name]
+    return taken
+
+
+@dataclass(slots=True)
+class WorkerSide:
+    """Grades the cells of one process."""
+
+    plan: Plan
+    aliases: dict[str, str]
+    """Other names of models, for `-k`."""
+    loader: Loader | None
+    rootpath: Path
+    _grader: CellGrader | None = None
+
+    def grade(self, item: Eval, cell: Cell, node_id: str) -> CellRecord:
+        """The record of a cell."""
+        return self._cells().grade(item, cell, node_id)
+
+    def shown_folder(self, record: CellRecord) -> str:
+        """The attempt's folder as people can open it."""
+        return shown(self.plan.folder().outputs / record.folder, self.rootpath) if record.folder else ""
+
+    def _cells(self) -> CellGrader:
+        if self._grader is None:
+            from pytest_convex_evals.engine.setup import ensure_toolchain
+            from pytest_convex_evals.grading.toolchain import ToolchainWorker
+            from pytest_convex_evals.worker import CellGrader
+
+            worker = ToolchainWorker(ensure_toolchain)
+            self._grader = CellGrader(self.plan.folder(), self.plan.guidelines(), worker, self.loader, self._submission)
+        return self._grader
+
+    def _submission(self, item: Eval, cell: Cell) -> Submission:
+        from pytest_convex_evals.generation.answers import wait_for_submission
+        from pytest_convex_evals.generation.builtin import built_in_submission
+
+        if cell.kind != "model":
+            return built_in_submission(item, cell)
+        run = self.plan.folder()
+        return wait_for_submission(run.answer(cell), generation_places(run))
+
+    def close(self) -> None:
+        """End what this process started."""
+        if self._grader is not None:
+            self._grader.toolchain.close()
+            self._grader = None
+
+
+@dataclass(slots=True)
+class Controller:
+    """Plans, journals and reports; the only writer of the journal."""
+
+    plan: Plan
+    models: Mapping[str, Model]
+    environment: Mapping[str, str]
+    """With keys: only for the generation child."""
+    rootpath: Path
+    command: Sequence[str]
+    taken: dict[str, str] = field(default_factory=dict)
+    """Keys that were in the environment of this process."""
+    records: dict[str, CellRecord] = field(default_factory=dict)
+    planned: dict[str, Cell] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    answered: int = 0
+    say: Callable[[str], None] = lambda _: None
+    """Prints a line while the session runs."""
+    _said_at: float = 0.0
+    _journal: Journal | None = None
+    _child: GenerationClient | None = None
+    _started: bool = False
+
+    def header_lines(self) -> list[str]:
+        """Printed once an eval was collected."""
+        from pytest_convex_evals import __version__
+
+        lines = [f"convex-evals {__version__}: run {self.plan.run_id}"]
+        return lines + [f"  {line}" for line in settings_lines(self.plan.settings)]
+
+    def start(self, node_ids: Sequence[str]) -> None:
+        """The selected cells are known: open the journal, ask for answers."""
+        if self._started:
+            return
+        self._started = True
+        for node_id in node_ids:
+            parsed = parse_node_id(node_id)
+            if parsed is not None:
+                category = Path(parsed.path).parent.parent.name or self.rootpath.name
+                cell = Cell(category, parsed.name, parsed.submitter, self.plan.settings.experiment, parsed.repeat)
+                self.planned[node_id] = cell
+        run = self.plan.folder()
+        try:
+            self._open_journal(run)
+            self._ask_for_answers(run)
+        except OSError as error:
+            trouble = disk_trouble(error, "the run store")
+            self.problems.append(f"{trouble.reason}; what to do: {trouble.remedy}")
+            self._leave_trouble(run, trouble)
+
+    def _open_journal(self, run: RunFolder) -> None:
+        from pytest_convex_evals.runinfo import describe_run
+        from pytest_convex_evals.store.journal import Journal
+        from pytest_convex_evals.store.runs import create_run
+
+        create_run(run, describe_run(self.plan.run_id, self.plan.settings, self.rootpath))
+        self._journal = Journal(run.journal)
+        self._journal.append("run_started", run_id=self.plan.run_id, cells=list(self.planned))
+
+    def _ask_for_answers(self, run: RunFolder) -> None:
+        wanted = {node_id: cell for node_id, cell in self.planned.items() if cell.kind == "model"}
+        if not wanted:
+            return
+        from pytest_convex_evals.generation.client import GenerationClient
+        from pytest_convex_evals.prompts import Prompt, build_prompt
+        from pytest_convex_evals.suite.evals import load_eval
+
+        places = generation_places(run)
+        self._child = GenerationClient(places, self.environment, self.plan.settings.concurrency, self._answered)
+        guidelines, prompts = self.plan.guidelines(), dict[str, Prompt]()
+        for node_id, cell in wanted.items():
+            if cell.eval_id not in prompts:
+                task = self.rootpath / node_id.partition("::")[0]
+                prompts[cell.eval_id] = build_prompt(load_eval(task).task(), guidelines)
+            self._child.ask(run.answer(cell), self.models[cell.submitter], prompts[cell.eval_id], cell.repeat)
+
+    def _answered(self, _: dict[str, object]) -> None:
+        """An answer arrived; say so, but not more often than people can read."""
+        self.answered += 1
+        now = time.monotonic()
+        total = sum(cell.kind == "model" for cell in self.planned.values())
+        if now - self._said_at >= _QUIET_S or self.answered == total:
+            self._said_at = now
+            self.say(f"answers of models: {self.answered} of {total}")
+
+    def _leave_trouble(self, run: RunFolder, trouble: Trouble) -> None:
+        """Cells that wait for an answer learn why none comes."""
+        from pytest_convex_evals.generation.answers import Answer, leave_answer
+        from pytest_convex_evals.records import Errored
+
+        verdict = Errored(cause=trouble.cause, reason=trouble.reason, remedy=trouble.remedy)
+        for cell in self.planned.values():
+            if cell.kind == "model":
+                with suppress(OSError):
+                    leave_answer(run.answer(cell), Answer(trouble=verdict))
+
+    def add(self, node_id: str, record: CellRecord) -> None:
+        """Journal a verdict; the first one on a cell counts."""
+        if node_id in self.records:
+            return
+        self.records[node_id] = record
+        if self._journal is None:
+            return
+        try:
+            self._journal.append("cell_finished", record=record.model_dump(mode="json"))
+        except OSError as error:
+            self.problems.append(f"the verdict on {node_id} is not in the journal: {error.strerror or error}")
+
+    def crashed(self, node_id: str, message: str) -> CellRecord | None:
+        """The record of a cell whose worker died."""
+        cell = self.planned.get(node_id)
+        if cell is None:
+            return None
+        from pytest_convex_evals.suite.evals import load_eval
+        from pytest_convex_evals.worker import record_without_grading
+
+        try:
+            item = load_eval(self.rootpath / node_id.partition("::")[0])
+        except BrokenEval:
+            return None
+        trouble = Trouble("worker_crashed", message, remedy="run the same command again")
+        return record_without_grading(item, cell, node_id, self.plan.folder(), self.plan.guidelines(), trouble)
+
+    @property
+    def missing(self) -> int:
+        """Cells that were planned and have no verdict."""
+        return len([node_id for node_id in self.planned if node_id not in self.records])
+
+    def summary(self) -> list[str]:
+        """The lines of the terminal summary."""
+        from pytest_convex_evals.rendering import summary_lines
+
+        outputs = shown(self.plan.folder().outputs, self.rootpath)
+        lines = list(summary_lines(list(self.records.values()), outputs, self.missing, self.command))
+        return [*(f"warning: {problem}" for problem in self.problems), *lines]
+
+    def finish(self, exit_status: int) -> None:
+        """The session ends: say so in the journal, end the child, give the environment back."""
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+        if self._journal is not None:
+            try:
+                self._journal.append("run_finished", exit_status=exit_status, missing=self.missing)
+            except OSError as error:
+                self.problems.append(f"the end of the run is not in the journal: {error.strerror or error}")
+            self._journal.close()
+            self._journal = None
+
+    def restore_environment(self) -> None:
+        """Give back what `take_keys_away` took."""
+        os.environ.update(self.taken)
+        self.taken = {}
+
+
+def shown(path: Path, rootpath: Path) -> str:
+    """A path as short as it can be pasted."""
+    try:
+        return str(path.relative_to(rootpath))
+    except ValueError:
+        return str(path)

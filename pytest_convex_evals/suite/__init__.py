@@ -1,0 +1,1 @@
+"""The suite on disk: evals, their files, their proofs and their fingerprints."""
