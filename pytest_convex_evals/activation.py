@@ -1,5 +1,4 @@
-"""
-When the plugin wakes up.
+"""When the plugin wakes up.
 
 It sleeps until one of three things: a flag or an item id of ours on the command line, a TASK.txt below the
 arguments of a session with workers, or the first TASK.txt that is collected. A project without evals pays nothing.

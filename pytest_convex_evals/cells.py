@@ -1,5 +1,4 @@
-"""
-Cells and their names: (eval, submitter, experiment, repeat) is one pytest item.
+"""Cells and their names: (eval, submitter, experiment, repeat) is one pytest item.
 
 Only the standard library: this module is used during collection.
 """

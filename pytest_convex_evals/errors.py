@@ -1,5 +1,4 @@
-"""
-Everything that can go wrong, by type.
+"""Everything that can go wrong, by type.
 
 EvalsError
  ├─ SettingsError     a wrong setting; becomes pytest.UsageError (exit 4) before anything is spent

@@ -1,5 +1,4 @@
-"""
-Settings: flags, environment, `.env` and ini, in this order of precedence; each value knows its source.
+"""Settings: flags, environment, `.env` and ini, in this order of precedence; each value knows its source.
 
 This module is loaded with the plugin, so it imports only the standard library and pytest. Nothing else
 reads the environment.

@@ -1,5 +1,4 @@
-"""
-The pytest plugin: a table of contents of its hooks.
+"""The pytest plugin: a table of contents of its hooks.
 
 Only pytest and the standard library are imported here; everything else when an eval is there.
 """

@@ -1,5 +1,4 @@
-"""
-What is remembered about a cell: values that cross processes and outlive them.
+"""What is remembered about a cell: values that cross processes and outlive them.
 
 All models are frozen, validated once and refuse unknown keys. A verdict is a closed union:
 `Passed`, `Failed` (the submission's fault) or `Errored` (ours), each failure with a typed cause.

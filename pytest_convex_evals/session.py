@@ -1,5 +1,4 @@
-"""
-The two sides of a session: the worker grades cells, the controller plans, journals and reports.
+"""The two sides of a session: the worker grades cells, the controller plans, journals and reports.
 
 Without xdist one process is both. Nothing here is a pytest hook; `plugin.py` hands over.
 """
@@ -302,7 +301,8 @@ class Controller:
         from pytest_convex_evals.rendering import summary_lines
 
         outputs = shown(self.plan.folder().outputs, self.rootpath)
-        lines = list(summary_lines(list(self.records.values()), outputs, self.missing, self.command))
+        ordered = [self.records[node_id] for node_id in self.planned if node_id in self.records]
+        lines = list(summary_lines(ordered, outputs, self.missing, self.command))
         return [*(f"warning: {problem}" for problem in self.problems), *lines]
 
     def finish(self, exit_status: int) -> None:

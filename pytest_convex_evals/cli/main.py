@@ -44,9 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     models.set_defaults(run=_models)
 
     store = argparse.ArgumentParser(add_help=False)
-    store.add_argument(
-        "--evals-dir", default=Path(".evals"), type=Path, metavar="DIR", help="run store (default: .evals)"
-    )
+    store.add_argument("--evals-dir", default=Path(".evals"), type=Path, metavar="DIR", help="default: .evals")
     runs = commands.add_parser("runs", parents=[store], help="the runs in the store, newest first")
     runs.set_defaults(run=_runs)
 

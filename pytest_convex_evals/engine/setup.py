@@ -1,5 +1,4 @@
-"""
-Set-up of the Node toolchain: packages by lock file, then one bundle of our own sources.
+"""Set-up of the Node toolchain: packages by lock file, then one bundle of our own sources.
 
 It runs by itself on first need and is a no-op afterwards: a folder is named by a hash of all that goes into it and
 appears under that name only when it is whole. Concurrent processes wait for one another.

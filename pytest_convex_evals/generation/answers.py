@@ -1,5 +1,4 @@
-"""
-Answers on their way from the generation child to a worker.
+"""Answers on their way from the generation child to a worker.
 
 The child leaves one small file per cell: the key of a stored generation, or the trouble that prevented one.
 """

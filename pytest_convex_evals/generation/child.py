@@ -1,5 +1,4 @@
-"""
-The generation child: the one process that holds keys and imports litellm.
+"""The generation child: the one process that holds keys and imports litellm.
 
 It reads JSON lines from standard input: first `{"environment", "generations", "concurrency"}`, then one ticket per
 cell. For each it leaves an answer file and says so on standard output. It ends when its input ends.

@@ -40,8 +40,7 @@ def call_for(model: Model, prompt: Prompt) -> Call:
 
 
 class GenerationClient:
-    """
-    Starts the child and gives it tickets.
+    """Starts the child and gives it tickets.
 
     The child inherits a lock on a file of the run and holds it as long as it lives: whoever waits for an answer
     can see that none will come.

@@ -1,5 +1,4 @@
-"""
-From a model's answer to files.
+"""From a model's answer to files.
 
 The asked-for form is an h1 `Files`, then an h2 path and a fenced block per file. Variants that mean the
 same are accepted: a path in backticks, bold or quotes, another heading level, other capitalisation, a

@@ -1,5 +1,4 @@
-"""
-The generation store: each paid answer, on disk before anything else happens to it.
+"""The generation store: each paid answer, on disk before anything else happens to it.
 
 A file is named by a hash of everything that was sent, and the repeat; an answer is bought once. Only answers
 that can be graded again are kept here: errors and filtered answers are never reused, so they are not stored.

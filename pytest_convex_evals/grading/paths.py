@@ -1,5 +1,4 @@
-"""
-Which paths a submission may write.
+"""Which paths a submission may write.
 
 Three answers: `keep`, `ignore` (what tools create or what would configure our tools: left out, and said so) and
 `refuse` (what no honest answer contains). Rules hold for file systems that fold case or normalise Unicode, too.

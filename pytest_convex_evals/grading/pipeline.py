@@ -1,5 +1,4 @@
-"""
-The pipeline: steps in their order, one verdict at the end.
+"""The pipeline: steps in their order, one verdict at the end.
 
 1. A step that passes, fails or meets trouble is recorded.
 2. A blocking step that does not pass ends the pipeline; the others all run and all report.

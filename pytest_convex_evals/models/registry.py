@@ -1,5 +1,4 @@
-"""
-The registry of models (`models.toml`) and the resolution of names.
+"""The registry of models (`models.toml`) and the resolution of names.
 
 Only the standard library: names are resolved before anything heavy is loaded.
 """
