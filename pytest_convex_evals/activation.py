@@ -47,7 +47,7 @@ def _workers_need_us(config: pytest.Config) -> bool:
         return False
     from pytest_convex_evals.collection import evals_below
 
-    return evals_below(config.args, config.invocation_params.dir)
+    return evals_below(config)
 
 
 def activate_on_collection(config: pytest.Config) -> WorkerSide | None:
@@ -82,15 +82,14 @@ def _activate(config: pytest.Config) -> WorkerSide:
     controller.taken = take_keys_away(key_variables(registry(config.rootpath)))
     config.stash[_CONTROLLER] = controller
     config.pluginmanager.register(ControllerHooks(controller), "convex-evals-controller")
-    aliases = {name: f"{model.litellm} {model.display}" for name, model in controller.models.items()}
-    return _install_worker(config, plan, aliases)
+    return _install_worker(config, plan)
 
 
-def _install_worker(config: pytest.Config, plan: Plan, aliases: dict[str, str] | None = None) -> WorkerSide:
+def _install_worker(config: pytest.Config, plan: Plan) -> WorkerSide:
     from pytest_convex_evals.session import WorkerSide
 
     loader = cast("Loader | None", config.pluginmanager.rewrite_hook)
-    worker = WorkerSide(plan, aliases or {}, loader, config.rootpath)
+    worker = WorkerSide(plan, loader, config.rootpath)
     config.stash[_WORKER] = worker
     return worker
 

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 
 TASK_FILE = "TASK.txt"
+SUBMISSION_FOLDERS = frozenset({"answer", "wrong", "node_modules"})
+"""Folders beside a TASK.txt that hold submissions and packages, never tests."""
 REFERENCE, WRONG, EMPTY = "reference", "wrong", "empty"
 BUILT_IN = (REFERENCE, WRONG, EMPTY)
 EMPTY_KINDS = ("no-files", "no-functions")
@@ -63,7 +65,12 @@ class Cell:
 
 def folder_name(submitter: str) -> str:
     """The submitter as one path component that is safe everywhere, reversible and free of collisions."""
-    return re.sub(r"[^A-Za-z0-9._-]|^\.", lambda match: f"%{ord(match[0]):02X}", submitter)
+    return re.sub(r"[^A-Za-z0-9._-]|^\.", _escaped, submitter)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Byte by byte, as in addresses, so that every escape has the same length."""
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogateescape"))
 
 
 def split_label(label: str) -> tuple[str, int]:

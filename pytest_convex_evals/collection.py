@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from pytest_convex_evals.activation import active_worker
 from pytest_convex_evals.cells import (
     EMPTY,
     EMPTY_KINDS,
+    SUBMISSION_FOLDERS,
     TASK_FILE,
     WRONG,
     Cell,
@@ -26,38 +27,42 @@ if TYPE_CHECKING:
     from pytest_convex_evals.session import Plan, WorkerSide
     from pytest_convex_evals.suite.evals import Eval
 
-_NOT_COLLECTED = {"answer", "wrong", "node_modules"}
-
 
 def ignored(path: Path) -> bool:
-    """Folders inside an eval hold submissions, never tests."""
-    return path.name in _NOT_COLLECTED and (path.parent / TASK_FILE).exists()
+    """It is, or is inside, a folder of an eval that holds submissions; naming it as an argument changes nothing."""
+    return any(
+        folder.name in SUBMISSION_FOLDERS and (folder.parent / TASK_FILE).exists() for folder in (path, *path.parents)
+    )
 
 
-def evals_below(arguments: Iterable[str], here: Path) -> bool:
-    """Some TASK.txt is below one of the collection arguments."""
-    for argument in arguments:
-        path = Path(os.path.join(here, argument.partition("::")[0]))
+def evals_below(config: pytest.Config) -> bool:
+    """Some TASK.txt is below one of the collection arguments, where pytest would look for it."""
+    for argument in config.args:
+        path = Path(os.path.join(config.invocation_params.dir, argument.partition("::")[0]))
         if path.name == TASK_FILE:
             return True
-        for _, folders, files in os.walk(path):
+        for root, folders, files in os.walk(path):
             if TASK_FILE in files:
                 return True
-            folders[:] = [name for name in folders if name != "node_modules" and not name.startswith(".")]
+            folders[:] = [name for name in folders if not _passed_over(config, Path(root, name))]
     return False
+
+
+def _passed_over(config: pytest.Config, folder: Path) -> bool:
+    """The collection does not enter this folder, by the rules of whoever has a say in it."""
+    return bool(config.hook.pytest_ignore_collect(collection_path=folder, config=config))
 
 
 class EvalFile(pytest.File):
     """Collects the cells of one eval; what is wrong with the eval is said only if one of them is selected."""
 
     plan: Plan
-    display: dict[str, str]
 
     @classmethod
     def of(cls, parent: pytest.Collector, path: Path, worker: WorkerSide) -> EvalFile:
         """The collector of a TASK.txt."""
         node = cls.from_parent(parent, path=path)
-        node.plan, node.display = worker.plan, worker.aliases
+        node.plan = worker.plan
         return node
 
     def collect(self) -> Iterator[EvalItem]:
@@ -68,7 +73,7 @@ class EvalFile(pytest.File):
             return
         pasted = [entry for entry in self.plan.pasted if Path(entry.path) == self.path]
         for cell in cells_of(self.plan, self.path.parent, category, name, pasted):
-            yield EvalItem.of(self, cell, self.display.get(cell.submitter, ""))
+            yield EvalItem.of(self, cell, self.plan.aliases.get(cell.submitter, ""))
 
 
 def cells_of(plan: Plan, root: Path, category: str, name: str, pasted: list[PastedId]) -> Iterator[Cell]:
@@ -168,12 +173,12 @@ def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: Any)
 
 
 def drop_broken(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Load the evals of all selected items; those of a broken one become one collection error."""
+    """Load the evals of all selected items; everything that is broken about one becomes its collection error."""
     from pytest_convex_evals.suite.evals import load_eval
     from pytest_convex_evals.suite.wrong import load_wrong
 
     loaded: dict[Path, Eval | BrokenEval] = {}
-    broken: dict[str, BrokenEval] = {}
+    broken: dict[str, dict[str, None]] = {}
     kept: list[pytest.Item] = []
     for item in items:
         if isinstance(item, EvalItem):
@@ -187,15 +192,15 @@ def drop_broken(session: pytest.Session, items: list[pytest.Item]) -> None:
                 item.stash[EVAL] = found
             except BrokenEval as problem:
                 loaded.setdefault(item.path, problem)
-                broken.setdefault(f"{item.parent.nodeid if item.parent else item.nodeid}", problem)
+                broken.setdefault(item.nodeid.partition("::")[0], {})[str(problem)] = None
                 continue
         kept.append(item)
     if not broken:
         return
     items[:] = kept
     clean = session.testsfailed == 0
-    for node_id, reason in broken.items():
-        report = pytest.CollectReport(node_id, "failed", longrepr=str(reason), result=[])
+    for node_id, problems in broken.items():
+        report = pytest.CollectReport(node_id, "failed", longrepr="\n".join(problems), result=[])
         session.config.hook.pytest_collectreport(report=report)
     if clean:
         # Only evals are broken, and evals do not depend on each other: the rest runs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_convex_evals.session import Controller
 
 _RECORD = "evals_record"
+_CRASHED = "evals_crashed"
 
 
 class ControllerHooks:
@@ -54,20 +56,27 @@ class ControllerHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Without workers the cells are known when the loop begins."""
+        """Without workers the cells are known when the loop begins, unless pytest will refuse to enter it."""
+        option = session.config.option
+        if option.collectonly or (session.testsfailed and not option.continue_on_collection_errors):
+            return
         node_ids = [item.nodeid for item in session.items if parse_node_id(item.nodeid)]
-        if node_ids and not session.config.option.collectonly:
+        if node_ids:
             self.say_through(session.config)
             self._controller.start(node_ids)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A verdict arrives."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
+        """A verdict arrives, before anybody else sees the report."""
         text = getattr(report, _RECORD, None)
         if text is not None:
             from pytest_convex_evals.records import CellRecord
 
             self._controller.add(report.nodeid, CellRecord.model_validate_json(text))
+        result = yield
+        if getattr(report, _CRASHED, False):
+            _tear_down(report)
+        return result
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:  # noqa: ARG002
@@ -79,6 +88,7 @@ class ControllerHooks:
             from pytest_convex_evals.rendering import junit_properties, verdict_text
 
             setattr(report, _RECORD, record.model_dump_json())
+            setattr(report, _CRASHED, True)
             report.when = "setup"
             report.longrepr = verdict_text(record, "")
             report.user_properties.extend(junit_properties(record))
@@ -111,3 +121,18 @@ class ControllerHooks:
         terminalreporter.section("convex evals")
         for line in self._controller.summary():
             terminalreporter.write_line(line)
+
+
+def _tear_down(crashed: Any) -> None:
+    """The report that the dead worker owes: JUnit takes properties from this one."""
+    ended = pytest.TestReport(
+        nodeid=crashed.nodeid,
+        location=crashed.location,
+        keywords={},
+        outcome="passed",
+        longrepr=None,
+        when="teardown",
+        user_properties=crashed.user_properties,
+    )
+    ended.node = crashed.node  # type: ignore[attr-defined]
+    crashed.node.config.hook.pytest_runtest_logreport(report=ended)

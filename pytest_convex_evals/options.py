@@ -278,7 +278,10 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         default = next(option.default for option in OPTIONS if option.name == name)
         return found.get(name, Value(default, "default"))
 
-    guidelines = _readable_file(get("guidelines"), here)
+    def folder(name: str) -> str:
+        return str(_absolute(get(name), config.rootpath, here, name))
+
+    guidelines = _readable_file(get("guidelines"), config.rootpath, here)
     return Settings(
         models=_names(get("models")),
         filter=_pattern(get("filter")),
@@ -287,8 +290,8 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         backend=_one_of(get("backend"), BACKENDS, "backend"),
         repeats=_positive(get("repeats"), "repeats"),
         concurrency=_positive(get("concurrency"), "concurrency"),
-        dir=str(_absolute(get("dir"), config.rootpath, here)),
-        outputs=str(_absolute(get("outputs"), config.rootpath, here)) if get("outputs").text else "",
+        dir=folder("dir"),
+        outputs=folder("outputs") if get("outputs").text else "",
         sources={name: value.source for name, value in found.items()},
         warnings=environment.warnings,
     )
@@ -340,24 +343,36 @@ def _one_of(value: Value, known: tuple[str, ...], what: str) -> str:
 
 def _positive(value: Value, what: str) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", value.text) or int(value.text) < 1:
-        raise SettingsError(f"{what} must be a whole number of at least 1, not {value.text!r} ({value.source})")
+        raise SettingsError(
+            f"{what} must be a whole number of at least 1, not {value.text!r} ({value.source}).\n"
+            "  what to do: give a number such as 3, or leave the setting out"
+        )
     return int(value.text)
 
 
-def _absolute(value: Value, rootpath: Path, here: Path) -> Path:
-    base = rootpath if value.source.startswith(("ini ", "default")) else here
-    return Path(os.path.abspath(base / Path(value.text).expanduser()))
+def _absolute(value: Value, rootpath: Path, here: Path, what: str) -> Path:
+    """What files of the project say is relative to the project, what people type to where they are."""
+    if not value.text.strip():
+        raise SettingsError(f"{what} is empty ({value.source}).\n  what to do: name a path, or leave the setting out")
+    base = rootpath if value.source.startswith(("ini ", ".env ", "default")) else here
+    try:
+        return Path(os.path.abspath(base / Path(value.text).expanduser()))
+    except RuntimeError as error:
+        raise SettingsError(f"{what} {value.text!r} ({value.source}) is no path: {error}") from None
 
 
-def _readable_file(value: Value, here: Path) -> str:
-    if not value.text:
+def _readable_file(value: Value, rootpath: Path, here: Path) -> str:
+    if not value.text and value.source == "default":
         return ""
-    path = _absolute(value, here, here)
+    path = _absolute(value, rootpath, here, "guidelines")
     try:
         path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError(f"guidelines {path} ({value.source}) cannot be read: {problem}") from None
+        raise SettingsError(
+            f"guidelines {path} ({value.source}) cannot be read: {problem}.\n"
+            "  what to do: name a text file, or leave the setting out"
+        ) from None
     return str(path)
 
 

@@ -19,7 +19,7 @@ from pytest_convex_evals.activation import (
     raise_deferred,
     unconfigure,
 )
-from pytest_convex_evals.cells import TASK_FILE
+from pytest_convex_evals.cells import SUBMISSION_FOLDERS, TASK_FILE
 
 if TYPE_CHECKING:
     from pytest_convex_evals.collection import EvalFile
@@ -45,11 +45,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Answers and wrong submissions hold no tests."""
-    if collection_path.name in {"answer", "wrong", "node_modules"}:
-        from pytest_convex_evals.collection import ignored
+    if SUBMISSION_FOLDERS.isdisjoint(collection_path.parts):
+        return None
+    from pytest_convex_evals.collection import ignored
 
-        return ignored(collection_path) or None
-    return None
+    return ignored(collection_path) or None
 
 
 @pytest.hookimpl(wrapper=True)

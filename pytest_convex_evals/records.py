@@ -37,6 +37,11 @@ ErrorCause = Literal[
     "grader_timeout",  # a check did not end
     "eval",  # the eval itself is broken
     "toolchain",  # the Node part is missing, broken or died
+    "tool",  # a command of ours was killed or did not end
+    "registry",  # packages could not be fetched
+    "reference",  # the reference answer cannot be deployed
+    "backend",  # the backend died, is silent or refuses
+    "cage",  # the process that runs submitted code died
     "store_unwritable",
     "disk_full",
     "worker_crashed",  # the pytest worker died

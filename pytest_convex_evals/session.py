@@ -46,18 +46,21 @@ class Plan:
     run_id: str
     pasted: tuple[PastedId, ...]
     """Ids on the command line; each implies its model for its own eval."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other names of models, for `-k`."""
 
     def as_json(self) -> str:
         """For the way to a worker."""
         pasted = [[entry.path, entry.name, entry.submitter, entry.repeat] for entry in self.pasted]
-        return json.dumps({"settings": self.settings.as_json(), "run_id": self.run_id, "pasted": pasted})
+        plain = {"settings": self.settings.as_json(), "run_id": self.run_id, "pasted": pasted}
+        return json.dumps(plain | {"aliases": dict(self.aliases)})
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """The way back."""
         plain = json.loads(text)
         pasted = tuple(PastedId(*entry) for entry in plain["pasted"])
-        return cls(Settings.from_json(plain["settings"]), plain["run_id"], pasted)
+        return cls(Settings.from_json(plain["settings"]), plain["run_id"], pasted, plain["aliases"])
 
     def folder(self) -> RunFolder:
         """The places of the run."""
@@ -101,7 +104,8 @@ def make_plan(config: pytest.Config) -> tuple[Plan, Controller]:
                 f"  what to do: export {model.key}=…, or write it into {environment.dotenv_path}"
             )
     check_format(Path(settings.dir))
-    plan = Plan(settings, new_run_id(), pasted)
+    aliases = {name: f"{model.litellm} {model.display}" for name, model in models.items()}
+    plan = Plan(settings, new_run_id(), pasted, aliases)
     return plan, Controller(plan, models, merged, config.rootpath, list(config.invocation_params.args))
 
 
@@ -128,8 +132,6 @@ class WorkerSide:
     """Grades the cells of one process."""
 
     plan: Plan
-    aliases: dict[str, str]
-    """Other names of models, for `-k`."""
     loader: Loader | None
     rootpath: Path
     _grader: CellGrader | None = None
@@ -144,12 +146,12 @@ class WorkerSide:
 
     def _cells(self) -> CellGrader:
         if self._grader is None:
-            from pytest_convex_evals.engine.setup import ensure_toolchain
-            from pytest_convex_evals.grading.toolchain import ToolchainWorker
+            from pytest_convex_evals.engine.setup import ensure_toolchain, toolchain_root
+            from pytest_convex_evals.grading.tools import Tools
             from pytest_convex_evals.worker import CellGrader
 
-            worker = ToolchainWorker(ensure_toolchain)
-            self._grader = CellGrader(self.plan.folder(), self.plan.guidelines(), worker, self.loader, self._submission)
+            tools = Tools(ensure_toolchain, toolchain_root())
+            self._grader = CellGrader(self.plan.folder(), self.plan.guidelines(), tools, self.loader, self._submission)
         return self._grader
 
     def _submission(self, item: Eval, cell: Cell) -> Submission:
@@ -164,7 +166,7 @@ class WorkerSide:
     def close(self) -> None:
         """End what this process started."""
         if self._grader is not None:
-            self._grader.toolchain.close()
+            self._grader.tools.close()
             self._grader = None
 
 

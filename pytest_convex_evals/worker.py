@@ -15,7 +15,7 @@ from pytest_convex_evals.errors import BrokenEval, Trouble, disk_trouble
 from pytest_convex_evals.files import write_atomically
 from pytest_convex_evals.grading.pipeline import errored, run_steps, steps_of, verdict_of
 from pytest_convex_evals.grading.steps.base import Bench
-from pytest_convex_evals.grading.toolchain import ToolchainWorker
+from pytest_convex_evals.grading.tools import Tools
 from pytest_convex_evals.records import CellRecord, Errored, Expectation, Failed, Passed, StepRecord
 from pytest_convex_evals.store.runs import RunFolder
 from pytest_convex_evals.submission import Submission
@@ -31,7 +31,7 @@ class CellGrader:
     run: RunFolder
     guidelines: str
     """The text that stands in the prompts; part of the fingerprint."""
-    toolchain: ToolchainWorker
+    tools: Tools
     loader: Loader | None
     """Loads graders; pytest's own gives messages as pytest writes them."""
     submit: Callable[[Eval, Cell], Submission]
@@ -54,8 +54,13 @@ class CellGrader:
             started = time.monotonic()
             if submission.answer_text is not None:
                 write_atomically(folder / "answer.md", submission.answer_text, durable=False)
-            bench = Bench(item, submission, folder, self.toolchain)
-            steps = run_steps(steps_of(item.pipeline, self.loader), bench)
+            bench = Bench(item, submission, folder, self.tools)
+            try:
+                steps = run_steps(steps_of(item.pipeline, self.loader), bench)
+            finally:
+                bench.close()
+            if bench.backend is not None:
+                common |= {"backend_version": bench.backend.version, "sandbox": "node"}
             verdict = verdict_of(steps)
             if cell.kind == "wrong":
                 verdict, expectation = judge_wrong(load_wrong(item, cell.slug), steps, verdict)
@@ -94,7 +99,7 @@ def _common(item: Eval, cell: Cell, node_id: str, run: RunFolder, guidelines: st
         "repeat": cell.repeat,
         "node_id": node_id,
         "pipeline": item.pipeline,
-        "backend": "none",
+        "backend": "none" if item.pipeline == "static" else "embedded",
         "backend_version": "",
         "sandbox": "none",
         "fingerprint": cell_fingerprint(item, guidelines),

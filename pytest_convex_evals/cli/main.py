@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_convex_evals import __version__
@@ -71,7 +73,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except BrokenPipeError:
+        _give_up_stdout()
         return 0
+    except OSError as error:
+        _give_up_stdout()
+        sys.stderr.write(f"{error.filename or 'output'}: {error.strerror or error}\n")
+        return 1
+
+
+def _give_up_stdout() -> None:
+    """What is still in the buffer can go nowhere, and must not be tried again at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _setup(options: argparse.Namespace) -> int:

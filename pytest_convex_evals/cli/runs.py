@@ -22,26 +22,34 @@ def list_runs(store: Path) -> int:
     if not ids:
         say(f"no runs in {store}/ yet; `pytest evals` makes one, free of cost")
         return 0
-    rows = [("run", "models", "experiment", "cells", "passed", "failed", "errors", "missing")]
+    rows: list[tuple[str, ...]] = [("run", "models", "experiment", "cells", "passed", "failed", "errors", "missing")]
+    problems = []
     for run_id in reversed(ids):
-        folder = store / "runs" / run_id
-        records = read_records(folder / "journal.jsonl")
-        counts = Counter(record.verdict.outcome for record in records)
-        settings = _description(folder)["settings"]
-        planned = _planned(folder)
-        rows.append(
-            (
-                run_id,
-                ",".join(settings["models"]),
-                settings["experiment"],
-                str(planned),
-                *(str(counts[outcome]) for outcome in ("passed", "failed", "error")),
-                str(planned - len(records)),
-            )
-        )
+        try:
+            rows.append(_row(store / "runs" / run_id))
+        except SettingsError as problem:
+            rows.append((run_id, "damaged", *["-"] * 6))
+            problems.append(str(problem))
     for line in table(rows):
         say(line)
-    return 0
+    for text in problems:
+        say(f"\n{text}")
+    return 1 if problems else 0
+
+
+def _row(folder: Path) -> tuple[str, ...]:
+    settings = _description(folder)["settings"]
+    records = read_records(folder / "journal.jsonl")
+    counts = Counter(record.verdict.outcome for record in records)
+    planned = _planned(folder)
+    return (
+        folder.name,
+        ",".join(settings["models"]),
+        settings["experiment"],
+        str(planned),
+        *(str(counts[outcome]) for outcome in ("passed", "failed", "error")),
+        str(max(0, planned - len(records))),
+    )
 
 
 def show_run(store: Path, prefix: str, pattern: str) -> int:
@@ -59,7 +67,7 @@ def show_run(store: Path, prefix: str, pattern: str) -> int:
             say(_whole(record, str(outputs)))
             say()
         return 0
-    missing = _planned(folder) - len(records)
+    missing = max(0, _planned(folder) - len(records))
     for line in summary_lines(records, str(outputs), missing, ["evals", "--models", ",".join(settings["models"])]):
         say(line)
     return 0
@@ -83,11 +91,19 @@ def _planned(folder: Path) -> int:
 
 
 def _description(folder: Path) -> dict[str, Any]:
+    """What run.json says; only what is shown here must be there, so that runs of other versions can be read."""
     path = folder / "run.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from None
-    if not isinstance(content, dict) or "settings" not in content:
-        raise SettingsError(f"{path} does not describe a run")
-    return content
+        settings = content["settings"]
+        models, experiment, outputs = settings["models"], settings["experiment"], settings["outputs"]
+        whole = isinstance(models, list) and all(isinstance(text, str) for text in (*models, experiment, outputs))
+        problem = "" if whole else "it does not describe a run"
+    except (ValueError, KeyError, TypeError):
+        problem = "it does not describe a run"
+    except OSError as error:
+        problem = error.strerror or str(error)
+    if problem:
+        remedy = f"its verdicts are in {folder / 'journal.jsonl'}; remove the folder if you do not need them"
+        raise SettingsError(f"{path} cannot be read: {problem}.\n  what to do: {remedy}")
+    return {"settings": settings, "git_commit": content.get("git_commit")}

@@ -24,6 +24,6 @@ await build({
   logLevel: "warning",
   nodePaths: [resolve("node_modules")],
   // Large packages stay where they are installed; optional parts of ws are not needed.
-  external: ["typescript", "eslint", "typescript-eslint", "esbuild", "bufferutil", "utf-8-validate"],
+  external: ["typescript", "eslint", "typescript-eslint", "eslint-plugin-react-hooks", "esbuild", "jsdom", "@testing-library/*", "bufferutil", "utf-8-validate"],
   banner: { js: 'import { createRequire as nodeRequire } from "node:module"; const require = nodeRequire(import.meta.url);' },
 });

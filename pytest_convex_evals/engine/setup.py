@@ -62,7 +62,8 @@ def node_executable() -> Path:
     return folder / "node.exe" if os.name == "nt" else folder / "bin" / "node"
 
 
-def _npm(node: Path) -> list[str]:
+def npm_command(node: Path) -> list[str]:
+    """The npm that comes with Node."""
     return [str(node), str(node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
 
@@ -84,6 +85,8 @@ def ensure_toolchain(say: Say = lambda _: None, *, root: Path | None = None, for
     if force or not dist.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         with _lock(root):
+            for stale in root.glob(".partial-*"):  # of a set-up that was killed
+                shutil.rmtree(stale, ignore_errors=True)
             if force:
                 shutil.rmtree(folder, ignore_errors=True)
             if not folder.is_dir():
@@ -139,7 +142,7 @@ def _install(node: Path, folder: Path) -> None:
         for name in (*PACKAGE_FILES, "build.mjs"):
             shutil.copy(ENGINE / name, partial / name)
         arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        _run("the npm packages could not be installed", [*_npm(node), *arguments], partial, node, _NETWORK)
+        _run("the npm packages could not be installed", [*npm_command(node), *arguments], partial, node, _NETWORK)
 
 
 def _bundle(node: Path, folder: Path, dist: Path) -> None:

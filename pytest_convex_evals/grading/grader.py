@@ -22,6 +22,7 @@ Providers = Mapping[str, Callable[[], object]]
 """Argument name → what makes its value, fresh for each check."""
 
 CHECK_S = 60.0
+_NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 _MAX_REASON = 2_000
 _MAX_DETAIL = 8_000
 
@@ -32,17 +33,22 @@ def load_checks(path: Path, loader: Loader | None) -> dict[str, Check]:
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise Trouble("grader", f"{path} cannot be loaded")
+    execute = spec.loader.exec_module
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - whatever a grader does at import
-        problem = pytest.ExceptionInfo.from_exception(error).exconly()
-        raise Trouble("grader", f"{path} does not import: {problem}", remedy="mend the grader") from None
-    except (SystemExit, pytest.skip.Exception, pytest.fail.Exception) as error:
-        raise Trouble("grader", f"{path} does not import: it ended with {error!r}", remedy="mend the grader") from None
+        ended = run_with_deadline(lambda: execute(module), CHECK_S)
     finally:
         sys.modules.pop(name, None)
+    if not ended.in_time:
+        reason = f"{path} did not import within {CHECK_S:.0f} s"
+        raise Trouble("grader_timeout", reason, remedy="let a grader do its work in functions, not at import")
+    if ended.error is not None:
+        problem = pytest.ExceptionInfo.from_exception(ended.error).exconly()
+        raise Trouble("grader", f"{path} does not import: {problem}", remedy="mend the grader")
+    for key, value in vars(module).items():
+        if key.startswith("Test") and inspect.isclass(value) and value.__module__ == name:
+            raise Trouble("grader", f"{path}: {key} is a class", remedy="write plain functions named test_…")
     checks = {key: value for key, value in vars(module).items() if _is_check(key, value, module)}
     if not checks:
         raise Trouble("grader", f"{path} has no test function", remedy="write functions named test_…")
@@ -55,7 +61,7 @@ def _is_check(name: str, value: object, module: types.ModuleType) -> bool:
 
 def bind(path: Path, name: str, check: Check, providers: Providers) -> list[str]:
     """The arguments that a check wants; what nobody provides is a broken grader."""
-    if inspect.iscoroutinefunction(check) or inspect.isgeneratorfunction(check):
+    if any(kind(check) for kind in _NOT_PLAIN):
         raise Trouble("grader", f"{path}: {name} is not a plain function", remedy="write it without async and yield")
     wanted = []
     for parameter in inspect.signature(check).parameters.values():
@@ -67,19 +73,32 @@ def bind(path: Path, name: str, check: Check, providers: Providers) -> list[str]
     return wanted
 
 
-def run_checks(path: Path, loader: Loader | None, providers: Providers, *, extra_s: float) -> tuple[CheckRecord, ...]:
-    """Every check of a grader, in its order; one that fails does not disturb the others."""
+def run_checks(
+    path: Path,
+    loader: Loader | None,
+    providers: Providers,
+    *,
+    extra_s: float,
+    begin: Callable[[], None] = lambda: None,
+) -> tuple[CheckRecord, ...]:
+    """Every check of a grader, in its order, each after `begin`; one that fails does not disturb the others."""
     checks = load_checks(path, loader)
     wanted = {name: bind(path, name, check, providers) for name, check in checks.items()}
     return tuple(
-        _run_check(path, name, check, {key: providers[key] for key in wanted[name]}, CHECK_S + extra_s)
+        _run_check(path, name, check, begin, {key: providers[key] for key in wanted[name]}, CHECK_S + extra_s)
         for name, check in checks.items()
     )
 
 
-def _run_check(path: Path, name: str, check: Check, providers: Providers, deadline_s: float) -> CheckRecord:
+def _run_check(
+    path: Path, name: str, check: Check, begin: Callable[[], None], providers: Providers, deadline_s: float
+) -> CheckRecord:
+    def body() -> None:
+        begin()
+        check(**{key: _made(key, make) for key, make in providers.items()})
+
     started = time.monotonic()
-    ended = run_with_deadline(lambda: check(**{key: make() for key, make in providers.items()}), deadline_s)
+    ended = run_with_deadline(body, deadline_s)
     duration = round(time.monotonic() - started, 4)
     if not ended.in_time:
         reason = f"{name} did not end within {deadline_s:.0f} s"
@@ -97,6 +116,17 @@ def _run_check(path: Path, name: str, check: Check, providers: Providers, deadli
         return CheckRecord(name=name, verdict=broken, duration_s=duration)
     reason, detail = describe(error, path)
     return CheckRecord(name=name, verdict=Failed(cause="checks", reason=reason), duration_s=duration, detail=detail)
+
+
+def _made(name: str, make: Callable[[], object]) -> object:
+    """The value of an argument; one that we cannot make is our trouble, not the submission's."""
+    try:
+        return make()
+    except Trouble:
+        raise
+    except Exception as error:
+        reason = f"the argument {name} could not be made: {type(error).__name__}: {error}"
+        raise Trouble("internal", reason, remedy="please report it") from error
 
 
 def describe(error: BaseException, path: Path) -> tuple[str, str]:

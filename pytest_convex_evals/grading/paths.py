@@ -52,10 +52,12 @@ class Ruling:
 
 def rule_on(path: str) -> Ruling:
     """The ruling on one path, by itself."""
-    problem = _problem(path)
+    normal = unicodedata.normalize("NFC", path)
+    # Normalised text can be longer than it was, and it is what will be written.
+    problem = _problem(path) or _problem(normal)
     if problem:
         return Ruling("refuse", path, problem)
-    parts = [part for part in unicodedata.normalize("NFC", path).split("/") if part != "."]
+    parts = [part for part in normal.split("/") if part != "."]
     for part in parts[:-1]:
         if part.casefold() in _IGNORED_FOLDERS:
             return Ruling("ignore", path, _IGNORED_FOLDERS[part.casefold()])

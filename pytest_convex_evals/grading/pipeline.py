@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 
 from pytest_convex_evals.errors import Trouble, disk_trouble
 from pytest_convex_evals.grading.steps.base import Bench, Step, StepResult
+from pytest_convex_evals.grading.steps.checks import LintStep, TypeCheckStep
+from pytest_convex_evals.grading.steps.deploy import DeployStep
 from pytest_convex_evals.grading.steps.filesystem import FilesystemStep
+from pytest_convex_evals.grading.steps.install import InstallStep
 from pytest_convex_evals.grading.steps.tests import TestsStep
 from pytest_convex_evals.records import Errored, Failed, Passed, StepRecord
 
@@ -30,7 +33,7 @@ def steps_of(pipeline: Pipeline, loader: Loader | None) -> tuple[Step, ...]:
     """The steps of a pipeline, in their order."""
     if pipeline == "static":
         return (FilesystemStep(), TestsStep(loader))
-    raise Trouble("eval", "the full pipeline is not part of this version", remedy='set pipeline = "static"')
+    return (FilesystemStep(), InstallStep(), DeployStep(), TypeCheckStep(), LintStep(), TestsStep(loader))
 
 
 def run_steps(steps: Sequence[Step], bench: Bench) -> tuple[StepRecord, ...]:

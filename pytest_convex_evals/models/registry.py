@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_convex_evals.cells import BUILT_IN
 from pytest_convex_evals.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -62,25 +63,24 @@ def _model(path: Path, name: str, entry: Any) -> Model:
     where = f'{path}: [models."{name}"]'
     if _FORBIDDEN.search(name) or not name:
         raise SettingsError(f"{where} the name may not hold spaces, commas, @, +, brackets or ::")
-    if not isinstance(entry, dict) or set(entry) - _KEYS:
-        raise SettingsError(f"{where} unknown key; use {', '.join(sorted(_KEYS))}")
+    if name.partition(":")[0] in BUILT_IN:
+        raise SettingsError(f"{where} the name belongs to a built-in submitter")
+    if not isinstance(entry, dict):
+        raise SettingsError(f"{where} must be a table")
+    for key in entry:
+        if key not in _KEYS:
+            raise SettingsError(f"{where} unknown key {key!r}; use {', '.join(sorted(_KEYS))}")
     for key in ("provider", "litellm"):
-        if not isinstance(entry.get(key), str):
+        if not isinstance(entry.get(key), str) or not entry[key]:
             raise SettingsError(f"{where} {key} is missing")
     limit = entry.get("max_output_tokens")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise SettingsError(f"{where} max_output_tokens must be a whole number")
-    texts = {key: entry.get(key, "") for key in ("key", "reasoning", "api_base")}
+    texts = {key: entry.get(key, "") for key in ("key", "reasoning", "api_base", "display")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise SettingsError(f"{where} {', '.join(texts)} must be strings")
-    return Model(
-        name=name,
-        display=str(entry.get("display", name)),
-        provider=entry["provider"],
-        litellm=entry["litellm"],
-        max_output_tokens=limit,
-        **texts,
-    )
+    texts["display"] = texts["display"] or name
+    return Model(name=name, provider=entry["provider"], litellm=entry["litellm"], max_output_tokens=limit, **texts)
 
 
 def registry(project: Path) -> dict[str, Model]:
@@ -139,20 +139,24 @@ def resolve(name: str, known: Mapping[str, Model]) -> Model:
             return model
     if _FORBIDDEN.search(name):
         raise SettingsError(f"a model name may not hold spaces, @, +, brackets or ::, as {name!r} does")
-    prices = litellm_price_map()
-    entry = prices.get(name)
-    if isinstance(entry, dict) and entry.get("mode", "chat") in {"chat", "responses"}:
-        return _unregistered(name, str(entry.get("litellm_provider", "")).removesuffix("_chat"))
+    routed = {key: entry for key, entry in litellm_price_map().items() if _answers(entry)}
+    if name in routed:
+        return _unregistered(name, str(routed[name].get("litellm_provider", "")).removesuffix("_chat"))
     provider = name.partition("/")[0]
     if "/" in name and name.partition("/")[2] and provider in {*_PROVIDER_KEYS, *_KEYLESS}:
         return _unregistered(name, provider)
-    near = nearest(name, [*known, *(key for key in prices if isinstance(prices[key], dict))])
+    near = nearest(name, [*known, *(key for key in routed if not _FORBIDDEN.search(key))])
     raise SettingsError(
         f"unknown model {name!r}.\n"
         f"  nearest:    {', '.join(near)}\n"
         "  what to do: `convex-evals models` lists the registry; ids that litellm can route work too "
         "(provider/model)"
     )
+
+
+def _answers(entry: object) -> bool:
+    """An entry of litellm's map for a model that writes text."""
+    return isinstance(entry, dict) and entry.get("mode", "chat") in {"chat", "responses"}
 
 
 def _unregistered(name: str, provider: str) -> Model:

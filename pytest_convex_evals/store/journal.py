@@ -7,6 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from pytest_convex_evals.errors import SettingsError
 from pytest_convex_evals.records import CellRecord
 
 if TYPE_CHECKING:
@@ -64,6 +67,12 @@ def read_records(path: Path) -> list[CellRecord]:
     latest: dict[tuple[str, str, str, int], CellRecord] = {}
     for event in read_events(path):
         if event["event"] == "cell_finished":
-            record = CellRecord.model_validate(event["record"])
+            try:
+                record = CellRecord.model_validate(event.get("record"))
+            except ValidationError as error:
+                raise SettingsError(
+                    f"{path} holds a verdict that cannot be read: {error.errors()[0]['msg']}.\n"
+                    "  what to do: read it with the version that wrote it"
+                ) from None
             latest[(record.eval, record.model, record.experiment, record.repeat)] = record
     return list(latest.values())

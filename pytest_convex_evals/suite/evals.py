@@ -87,7 +87,7 @@ def read_toml(path: Path, known: set[str]) -> dict[str, Any]:
 def _settings(path: Path) -> dict[str, Any]:
     content = read_toml(path, _KEYS)
     pipeline = content.get("pipeline", "full")
-    if pipeline not in _PIPELINES:
+    if not isinstance(pipeline, str) or pipeline not in _PIPELINES:
         raise BrokenEval(path, f"unknown pipeline {pipeline!r}", f"use {' or '.join(map(repr, _PIPELINES))}")
     tags = content.get("tags", [])
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):

@@ -10,7 +10,8 @@ from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, St
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_convex_evals.grading.toolchain import ToolchainWorker
+    from pytest_convex_evals.backends.base import Backend
+    from pytest_convex_evals.grading.tools import Tools
     from pytest_convex_evals.submission import Submission
     from pytest_convex_evals.suite.evals import Eval
 
@@ -23,9 +24,16 @@ class Bench:
     submission: Submission
     folder: Path
     """The attempt's own folder; nothing is written outside it."""
-    toolchain: ToolchainWorker
+    tools: Tools
     files: dict[str, str] = field(default_factory=dict)
     """What the filesystem step wrote, by path in the project."""
+    backend: Backend | None = None
+    """What the deploy step pushed to."""
+
+    def close(self) -> None:
+        """End what the steps started."""
+        if self.backend is not None:
+            self.backend.close()
 
     @property
     def project(self) -> Path:

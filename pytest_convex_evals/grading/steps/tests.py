@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading.grader import run_checks
-from pytest_convex_evals.grading.sources import Sources
+from pytest_convex_evals.grading.props import Props
 from pytest_convex_evals.grading.steps.base import Bench, StepResult
 from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, StepName
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
-
-_SOURCES_S = 60.0
 
 
 class TestsStep:
@@ -32,16 +29,9 @@ class TestsStep:
         grader = bench.item.grader
         if grader.suffix != ".py":
             raise Trouble("grader", f"{grader} is a vitest grader, which this version does not run")
-        found: list[Sources] = []
-
-        def sources() -> Sources:
-            if not found:
-                facts = bench.toolchain.request("sources", {"files": bench.files}, deadline_s=_SOURCES_S)
-                found.append(Sources.from_facts(facts))
-            return found[0]
-
-        providers = {"files": lambda: MappingProxyType(dict(bench.files)), "sources": sources}
-        checks = run_checks(grader, self._loader, providers, extra_s=bench.item.extra_time)
+        with Props(bench) as props:
+            extra = bench.item.extra_time
+            checks = run_checks(grader, self._loader, props.makers, extra_s=extra, begin=props.begin_check)
         return StepResult(verdict_on(checks), checks)
 
 

@@ -1,0 +1,9 @@
+import { defineSchema, defineTable } from "convex/server";
+import { v } from "convex/values";
+
+export default defineSchema({
+  comments: defineTable({
+    author: v.string(),
+    text: v.string(),
+  }).index("by_author", ["author"]),
+});

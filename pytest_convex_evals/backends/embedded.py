@@ -1,0 +1,196 @@
+"""The embedded engine: a core process that is spoken to over its standard streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_convex_evals.backends.base import CronJob, CronRun, FunctionError, Identity, ScheduledFunction, Usage
+from pytest_convex_evals.backends.pipe import PipeChild, PipeError, PipeSilence
+from pytest_convex_evals.engine.setup import Toolchain
+from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.values import Value, decode, encode
+
+_START_S = 30.0
+_CONTROL_S = 30.0
+_ADVANCE_S = 60.0
+_MS = 1000.0
+_NOT_FOUND = "FunctionNotFound"
+_RUNNER_DIED = "RunnerDied"
+
+
+class EmbeddedBackend:
+    """One core process."""
+
+    kind = "embedded"
+
+    def __init__(self, toolchain: Toolchain) -> None:
+        self._usage = Usage(0, 0, 0, 0)
+        self._core = PipeChild(
+            [str(toolchain.node), str(toolchain.script("core"))],
+            cwd=toolchain.folder,
+            environment={"PATH": os.defpath},
+            name="the backend",
+        )
+        ready = self._core.greeting(_START_S).get("ready")
+        if not isinstance(ready, dict):
+            self._core.close()
+            raise Trouble("backend", "the backend did not report ready", remedy="run `convex-evals setup --force`")
+        self.url, self.site_url = str(ready["url"]), str(ready["siteUrl"])
+        self.admin_key, self.version = str(ready["adminKey"]), str(ready["version"])
+
+    def _ask(self, op: str, deadline_s: float = _CONTROL_S, **params: Any) -> Any:
+        try:
+            return self._core.request(op, params, deadline_s=deadline_s)
+        except PipeError as error:
+            raise Trouble("backend", f"the backend refused {op}: {error}") from None
+
+    def reset(self, start: float | None = None) -> None:
+        """Drop all data; begin at a time when one is given."""
+        self._usage = Usage(0, 0, 0, 0)
+        self._ask("reset", **({} if start is None else {"clock": start}))
+
+    def advance(self, milliseconds: float) -> None:
+        """Move the clock; functions that do not end in time are the submission's fault."""
+        try:
+            self._core.request(
+                "clock.advance",
+                {"ms": milliseconds, "deadline": _ADVANCE_S * _MS},
+                deadline_s=_ADVANCE_S + _CONTROL_S,
+            )
+        except PipeError as error:
+            if error.code == "Deadline":
+                raise AssertionError(f"functions that fell due were still running after {_ADVANCE_S:.0f} s") from None
+            raise Trouble("backend", f"the clock could not be moved: {error}", remedy="call clock.start first") from None
+
+    def allow_fetch(self, origins: Sequence[str]) -> None:
+        """Addresses that actions may reach."""
+        self._ask("allowFetch", origins=list(origins))
+
+    def call(
+        self,
+        kind: str,
+        path: str,
+        args: Mapping[str, Value],
+        *,
+        identity: Identity,
+        component: str,
+        deadline_s: float,
+    ) -> Value:
+        """Run a function; one that does not end in time is the submission's fault."""
+        params = {
+            "path": path,
+            "args": encode(args),
+            "kind": kind.capitalize(),
+            "identity": identity.kind if identity.kind != "user" else encode(identity.attributes),
+            "component": component,
+        }
+        try:
+            result = self._core.request("call", params, deadline_s=deadline_s)
+        except PipeSilence:
+            self.prove_alive()
+            raise FunctionError(f"{kind} {path} did not end within {deadline_s:g} s") from None
+        except PipeError as error:
+            raise Trouble("backend", f"the backend refused to call {path}: {error}") from None
+        self._count(result.get("usage") or {})
+        if "error" not in result:
+            return decode(result.get("value"))
+        error = result["error"]
+        if error.get("code") == _RUNNER_DIED:
+            raise Trouble("cage", f"the process that runs the submission died in {path}")
+        raise FunctionError(
+            error["message"], data=decode(error.get("data")), not_found=error.get("code") == _NOT_FOUND
+        )
+
+    def _count(self, used: Mapping[str, Any]) -> None:
+        self._usage += Usage(
+            int(used.get("documentsRead", 0)),
+            int(used.get("bytesRead", 0)),
+            int(used.get("documentsWritten", 0)),
+            int(used.get("functionsScheduled", 0)),
+        )
+
+    def usage(self) -> Usage:
+        """What calls through this object have used since the last reset."""
+        return self._usage
+
+    def insert(self, table: str, documents: Sequence[Mapping[str, Value]]) -> list[str]:
+        """Documents that the schema refuses raise `FunctionError`."""
+        try:
+            return list(
+                self._core.request(
+                    "insert", {"table": table, "documents": encode(documents)}, deadline_s=_CONTROL_S
+                )["ids"]
+            )
+        except PipeError as error:
+            raise FunctionError(f"{table} refuses a document: {error.message}") from None
+
+    def documents(self, table: str) -> list[dict[str, Value]]:
+        """All documents, oldest first."""
+        return [decode(document) for document in self._ask("list", table=table)["documents"]]
+
+    def clear(self, table: str) -> None:
+        """Remove all documents of a table."""
+        self._ask("clear", table=table)
+
+    def schema(self) -> dict[str, Any] | None:
+        """The schema as stored."""
+        found: dict[str, Any] | None = self._ask("schema")
+        return found
+
+    def functions(self) -> list[dict[str, Any]]:
+        """The function spec."""
+        return list(self._ask("functionSpec")["functions"])
+
+    def crons(self) -> list[CronJob]:
+        """All cron jobs of the app."""
+        return [
+            CronJob(job["name"], job["function"], _arguments(job["args"]), decode(job["schedule"]))
+            for job in self._ask("crons")
+            if not job["component"]
+        ]
+
+    def cron_runs(self) -> list[CronRun]:
+        """All runs so far, oldest first."""
+        jobs = {job.name: job for job in self.crons()}
+        return [
+            CronRun(run["name"], run["function"], jobs[run["name"]].args, run["at"], run["status"])
+            for run in self._ask("cronRuns")
+            if not run["component"]
+        ]
+
+    def scheduled(self) -> list[ScheduledFunction]:
+        """All scheduled functions of the app, oldest first."""
+        rows = [decode(row) for row in self._ask("scheduled", component="")]
+        return [
+            ScheduledFunction(
+                row["_id"], row["name"].replace(".js:", ":"), _arguments(row["args"]), row["scheduledTime"], row["state"]["kind"]
+            )
+            for row in rows
+        ]
+
+    def logs(self) -> list[str]:
+        """All lines so far, oldest first."""
+        return [line for entry in self._ask("logs") for line in entry["logLines"]]
+
+    def settle(self, seconds: float) -> None:
+        """Wait until nothing runs and nothing is due."""
+        answer = self._ask("idle", seconds + _CONTROL_S, deadline=seconds * _MS)
+        if not answer["idle"]:
+            raise AssertionError(f"functions were still running after {seconds:g} s")
+
+    def prove_alive(self) -> None:
+        """Raise `Trouble` when the core is gone or silent."""
+        self._ask("stats")
+
+    def close(self) -> None:
+        """End the core; its runner ends with it."""
+        self._core.close()
+
+
+def _arguments(args: Any) -> dict[str, Value]:
+    """Arguments travel as a list with one object."""
+    values = decode(args)
+    first = values[0] if isinstance(values, list) and values else values
+    return first if isinstance(first, dict) else {}

@@ -1,0 +1,60 @@
+/** Entry point of the core: options, listeners, control channel. */
+
+import { randomBytes } from "node:crypto";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+import { Control } from "./control.js";
+import { Engine } from "./engine.js";
+import { HttpFront, VERSION } from "./http/server.js";
+
+const HEAP_MEGABYTES = 128;
+
+function port(text: string | undefined): number | null {
+  return text === undefined ? null : Number(text);
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      port: { type: "string" },
+      "site-port": { type: "string" },
+      "admin-key": { type: "string" },
+      "instance-name": { type: "string" },
+      "runner-prefix": { type: "string" },
+      "runner-script": { type: "string" },
+    },
+  });
+  const instanceName = values["instance-name"] ?? "carnitas";
+  const adminKey = values["admin-key"] ?? `${instanceName}|${randomBytes(32).toString("hex")}`;
+  const prefix = values["runner-prefix"] === undefined ? [] : (JSON.parse(values["runner-prefix"]) as string[]);
+  const engine = new Engine({
+    instanceName,
+    adminKey,
+    runner: {
+      script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
+      prefix,
+      node: process.execPath,
+      heapMegabytes: HEAP_MEGABYTES,
+    },
+  });
+  const front = new HttpFront(engine);
+  await front.listen(port(values.port), port(values["site-port"]));
+  engine.wipe();
+  const exit = (): void => {
+    engine.shutdown();
+    front.close();
+    process.exit(0);
+  };
+  process.on("SIGTERM", exit);
+  process.on("SIGINT", exit);
+  process.on("unhandledRejection", (error) => engine.report(error));
+  process.on("uncaughtException", (error) => engine.report(error));
+  new Control(engine, exit).serve({ url: engine.cloudUrl, siteUrl: engine.siteUrl, adminKey, instanceName, version: VERSION });
+}
+
+void main().catch((error: unknown) => {
+  process.stderr.write(`${String(error)}\n`);
+  process.exit(1);
+});

@@ -1,0 +1,167 @@
+/** From the runner's description of a module to what the deployment knows about it, with the checks of a push. */
+
+import type { CronSchedule, CronSpec, FunctionInfo, ModuleInfo, ModuleSource, UdfKind } from "../deployment.js";
+import { JsFailure, UserError } from "../errors.js";
+import { parseFunctionPath } from "../functions/paths.js";
+import { checkSchedule } from "../time/crons.js";
+import { isIdentifier } from "../values/names.js";
+import { parseValidator, validatorJson, type Validator } from "../validators/validator.js";
+import type { Evaluator } from "./evaluate.js";
+
+interface Described {
+  functions: { name: string; udfType: string; visibility: "public" | "internal" | null; args: string | null; returns: string | null; position: number }[];
+  httpRoutes?: { path: string; method: string; position: number }[];
+  crons?: Record<string, { name: string; args: unknown[]; schedule: Record<string, unknown> }>;
+}
+
+const MAX_CRON_ARGS = 1024 * 1024;
+
+function invalid(message: string, code = "InvalidModules"): never {
+  throw new UserError(code, message);
+}
+
+export function isFunctionModule(module: ModuleSource): boolean {
+  return !module.path.startsWith("_deps/") && module.path !== "auth.config.js";
+}
+
+export async function analyzeModule(evaluator: Evaluator, def: string, module: ModuleSource, env: Record<string, string>, nowMs: number): Promise<ModuleInfo> {
+  const node = module.environment === "node";
+  let text: string;
+  try {
+    text = await evaluator.run({ what: "analyze", def, path: module.path, env, node });
+  } catch (error) {
+    if (error instanceof UserError) invalid(`Loading the pushed modules encountered the following\n    error:\n${error.message}`);
+    if (error instanceof JsFailure) {
+      invalid(`Loading the pushed modules encountered the following\n    error:\nFailed to analyze ${module.path}: ${error.text}`);
+    }
+    throw error;
+  }
+  const described = JSON.parse(text) as Described;
+  const sorted = described.functions.map((fn, at) => ({ fn, at })).sort((a, b) => a.fn.position - b.fn.position || a.at - b.at);
+  const functions: FunctionInfo[] = [];
+  for (const { fn } of sorted) {
+    if (node && fn.udfType !== "Action") {
+      invalid(`\`${fn.name}\` defined in \`${module.path}\` is a ${fn.udfType} function. Only actions can be defined in Node.js. See https://docs.convex.dev/functions/actions for more details.`);
+    }
+    if (fn.udfType === "HttpAction") continue;
+    if (!isIdentifier(fn.name)) invalid(`Invalid function name used in \`${module.path}\`: "${fn.name}"`, "InvalidFunctionName");
+    functions.push(functionInfo(module.path, fn));
+  }
+  return {
+    path: module.path,
+    environment: module.environment,
+    functions,
+    httpRoutes: described.httpRoutes === undefined ? null : described.httpRoutes.map(({ path, method }) => ({ path, method })),
+    crons: described.crons === undefined ? null : parseCrons(described.crons, nowMs),
+  };
+}
+
+function functionInfo(path: string, fn: Described["functions"][number]): FunctionInfo {
+  const args = validator(path, fn.name, "args", fn.args);
+  if (args !== null && args.type !== "object" && args.type !== "any") {
+    invalid(`Invalid JSON returned from ${path}:${fn.name}.exportArgs(): Args validator must be an object or any`);
+  }
+  const returns = validator(path, fn.name, "returns", fn.returns);
+  return {
+    name: fn.name,
+    kind: fn.udfType as UdfKind,
+    visibility: fn.visibility,
+    args,
+    argsJson: JSON.stringify(args === null ? { type: "any" } : validatorJson(args)),
+    returns,
+    returnsJson: returns === null ? null : JSON.stringify(validatorJson(returns)),
+  };
+}
+
+function validator(path: string, name: string, which: "args" | "returns", text: string | null): Validator | null {
+  if (text === null) return null;
+  const json = JSON.parse(text) as unknown;
+  if (json === null) return null;
+  try {
+    return parseValidator(json);
+  } catch (error) {
+    if (error instanceof UserError) invalid(`Error in ${which} validator: ${path}:${name}: ${error.message}`);
+    throw error;
+  }
+}
+
+function parseCrons(crons: NonNullable<Described["crons"]>, nowMs: number): CronSpec[] {
+  return Object.keys(crons)
+    .sort()
+    .map((name) => {
+      const cron = crons[name] as NonNullable<Described["crons"]>[string];
+      if (!/^[ -~]*$/.test(name)) invalid(`Invalid cron identifier ${name}`, "InvalidCron");
+      if (JSON.stringify(cron.args).length >= MAX_CRON_ARGS) invalid(`Arguments of the cron job '${name}' are too large`, "InvalidCron");
+      const schedule = parseSchedule(cron.schedule);
+      checkSchedule(schedule, nowMs);
+      const { module, fn } = parseFunctionPath(cron.name);
+      return { name, udfPath: `${module}:${fn}`, args: cron.args, schedule };
+    });
+}
+
+function parseSchedule(raw: Record<string, unknown>): CronSchedule {
+  const type = String(raw["type"]);
+  const number = (key: string): number => Number(raw[key]);
+  const minute = raw["minuteUTC"] === undefined ? {} : { minuteUTC: number("minuteUTC") };
+  switch (type) {
+    case "interval": {
+      const seconds = Number(raw["seconds"] ?? 0) + 60 * Number(raw["minutes"] ?? 0) + 3600 * Number(raw["hours"] ?? 0);
+      if (!(seconds > 0)) invalid("Interval must be positive", "InvalidCron");
+      return { type, seconds };
+    }
+    case "hourly":
+      return { type, ...minute };
+    case "daily":
+      return { type, hourUTC: number("hourUTC"), ...minute };
+    case "weekly":
+      return { type, dayOfWeek: number("dayOfWeek"), hourUTC: number("hourUTC"), ...minute };
+    case "monthly":
+      return { type, day: number("day"), hourUTC: number("hourUTC"), ...minute };
+    case "cron":
+      return { type, cronExpr: String(raw["cron"] ?? raw["cronExpr"]) };
+    default:
+      return invalid(`Unknown cron schedule ${type}`, "InvalidCron");
+  }
+}
+
+/** Cron targets must exist in the same component and be schedulable. */
+export function checkCronTargets(modules: ReadonlyMap<string, ModuleInfo>): void {
+  for (const cron of modules.get("crons.js")?.crons ?? []) {
+    const { module, fn } = parseFunctionPath(cron.udfPath);
+    const target = modules.get(module)?.functions.find((candidate) => candidate.name === fn);
+    if (target === undefined) invalid(`The cron job '${cron.name}' schedules a function that does not exist: ${cron.udfPath}`, "InvalidCron");
+    if (target.kind === "Query") {
+      invalid(`The cron job '${cron.name}' schedules a query function, only actions and mutations can be scheduled: ${cron.udfPath}`, "InvalidCron");
+    }
+  }
+}
+
+/** A public function `x` of `m` and a public function of a module `m/x` want the same name. */
+export function checkExportTree(modules: ReadonlyMap<string, ModuleInfo>): void {
+  const folders = new Set<string>();
+  for (const module of modules.values()) {
+    if (!module.functions.some((fn) => fn.visibility === "public")) continue;
+    const parts = module.path.replace(/\.js$/, "").split("/");
+    for (let length = 1; length <= parts.length; length++) folders.add(parts.slice(0, length).join("/"));
+  }
+  for (const module of modules.values()) {
+    for (const fn of module.functions) {
+      const full = `${module.path.replace(/\.js$/, "")}/${fn.name}`;
+      if (fn.visibility === "public" && folders.has(full)) {
+        throw new UserError("InvalidExport", `Export ${full} conflicts with existing export`);
+      }
+    }
+  }
+}
+
+/** Modules sorted by path components, so that `a/b.js` comes before `a.js`. */
+export function byPathComponents(a: string, b: string): number {
+  const pa = a.split("/");
+  const pb = b.split("/");
+  for (let i = 0; i < Math.min(pa.length, pb.length); i++) {
+    const x = pa[i] as string;
+    const y = pb[i] as string;
+    if (x !== y) return x < y ? -1 : 1;
+  }
+  return pa.length - pb.length;
+}

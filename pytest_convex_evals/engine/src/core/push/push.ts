@@ -1,0 +1,372 @@
+/**
+ * Pushes: start_push evaluates and analyses, wait_for_schema validates stored data, finish_push activates.
+ *
+ * What start_push found is kept here under an id; the echo that the client sends back is only used to find it again.
+ */
+
+import { randomUUID } from "node:crypto";
+
+import {
+  Deployment,
+  moduleHash,
+  type AuthProvider,
+  type Component,
+  type Definition,
+  type ModuleInfo,
+  type ModuleSource,
+} from "../deployment.js";
+import type { Engine } from "../engine.js";
+import { JsFailure, UserError } from "../errors.js";
+import { parseSchema, schemaJson, type DatabaseIndex, type Schema } from "../schema/schema.js";
+import { checkValue } from "../validators/check.js";
+import { analyzeModule, byPathComponents, checkCronTargets, checkExportTree, isFunctionModule } from "./analysis.js";
+import { parseAuthConfig } from "./auth.js";
+import { evaluationFailure, exportsOf, instantiate, parseConfig, postOrder } from "./definitions.js";
+import { Evaluator } from "./evaluate.js";
+import { activateSchemas, firstInvalidDocument } from "./schemas.js";
+
+const MAX_MODULES = 4096;
+
+interface RawModule {
+  path?: unknown;
+  source?: unknown;
+  sourceMap?: unknown;
+  environment?: unknown;
+}
+interface RawDefinition {
+  path: string;
+  config: ModuleSource | null;
+  dependencies: string[];
+  schema: ModuleSource | null;
+  sources: ModuleSource[];
+  serverVersion: string;
+}
+
+interface Pending {
+  id: string;
+  deployment: Deployment;
+  env: string;
+}
+
+export class Pushes {
+  private pending: Pending | null = null;
+
+  constructor(private readonly engine: Engine) {}
+
+  /** Module hashes of the app, for clients that upload only what changed. */
+  configHashes(): unknown {
+    const app = this.engine.deployment.definitions.get("");
+    return {
+      config: { functions: "convex/" },
+      moduleHashes: (app?.sources ?? []).map((module) => ({ path: module.path, hash: moduleHash(module), environment: module.environment })),
+      udfServerVersion: app?.serverVersion ?? null,
+      nodeVersion: null,
+      nodeDependencies: [],
+    };
+  }
+
+  async start(body: Record<string, unknown>): Promise<unknown> {
+    const definitions = this.decode(body);
+    let deployment: Deployment;
+    try {
+      deployment = await this.evaluate(definitions, body["forCodegen"] === true);
+    } catch (error) {
+      if (error instanceof UserError) throw new UserError(error.code, `Hit an error while pushing:\n${error.message}`, undefined, error.status);
+      if (error instanceof JsFailure) throw new UserError("InvalidModules", `Hit an error while pushing:\n${error.text}`);
+      throw error;
+    }
+    const id = randomUUID();
+    this.pending = { id, deployment, env: this.envKey() };
+    return this.describe(id, deployment);
+  }
+
+  private envKey(): string {
+    return JSON.stringify([...this.engine.env]);
+  }
+
+  private decode(body: Record<string, unknown>): RawDefinition[] {
+    const app = body["appDefinition"] as Record<string, unknown> | undefined;
+    if (typeof app !== "object" || app === null) throw new UserError("InvalidConfig", "Missing appDefinition");
+    const version = body["nodeVersion"];
+    if (typeof version === "string" && !["20", "22", "24"].includes(version)) {
+      throw new UserError("InvalidConfig", version === "18" ? "Node 18 is no longer supported" : `Invalid node version: ${version}`);
+    }
+    const definitions: RawDefinition[] = [
+      {
+        path: "",
+        config: optionalModule(app["definition"]),
+        dependencies: strings(app["dependencies"]),
+        schema: optionalModule(app["schema"]),
+        sources: [...modules(app["changedModules"]), ...this.unchanged(app["unchangedModuleHashes"])],
+        serverVersion: String(app["udfServerVersion"] ?? ""),
+      },
+    ];
+    for (const raw of (Array.isArray(body["componentDefinitions"]) ? body["componentDefinitions"] : []) as Record<string, unknown>[]) {
+      definitions.push({
+        path: String(raw["definitionPath"]),
+        config: optionalModule(raw["definition"]),
+        dependencies: strings(raw["dependencies"]),
+        schema: optionalModule(raw["schema"]),
+        sources: modules(raw["functions"]),
+        serverVersion: String(raw["udfServerVersion"] ?? ""),
+      });
+    }
+    for (const definition of definitions) for (const module of definition.sources) checkModulePath(module.path);
+    return definitions;
+  }
+
+  /** Sources of modules that the client did not send again. */
+  private unchanged(json: unknown): ModuleSource[] {
+    const stored = this.engine.deployment.definitions.get("")?.sources ?? [];
+    return ((Array.isArray(json) ? json : []) as { path?: unknown; environment?: unknown; sha256?: unknown }[]).map((wanted) => {
+      const found = stored.find((module) => module.path === wanted.path);
+      if (found === undefined) throw new UserError("MissingExistingModule", `Module ${String(wanted.path)} is not stored`, undefined, 409);
+      if (found.environment !== wanted.environment) throw new UserError("ExistingModuleEnvConflict", `Module ${found.path} changed its environment`, undefined, 409);
+      if (moduleHash(found) !== wanted.sha256) throw new UserError("ExistingModuleHashConflict", `Module ${found.path} has changed`, undefined, 409);
+      return found;
+    });
+  }
+
+  private async evaluate(definitions: readonly RawDefinition[], forCodegen: boolean): Promise<Deployment> {
+    const { engine } = this;
+    const prefix = `push:${randomUUID()}:`;
+    const evaluator = new Evaluator(
+      engine,
+      definitions.map((raw) => ({ def: prefix + raw.path, sources: withSpecials(raw) })),
+    );
+    try {
+      const env = { ...Object.fromEntries(engine.env), ...engine.builtinEnv() };
+      const analysed = new Map<string, { raw: RawDefinition; modules: Map<string, ModuleInfo>; schema: Schema | null }>();
+      let auth: AuthProvider[] = [];
+      for (const raw of definitions) {
+        const isApp = raw.path === "";
+        const def = prefix + raw.path;
+        const found = await this.analyse(evaluator, def, raw, isApp ? env : engine.builtinEnv());
+        if (isApp) auth = await evaluateAuth(evaluator, def, raw, env);
+        analysed.set(raw.path, { raw, modules: found, schema: await evaluateSchema(evaluator, def, raw) });
+      }
+      const complete = await this.evaluateDefinitions(evaluator, prefix, analysed, env);
+      const root = instantiate(complete, forCodegen);
+      return new Deployment(complete, root, auth, engine.importSeed, engine.importNow);
+    } finally {
+      evaluator.close();
+    }
+  }
+
+  private async analyse(evaluator: Evaluator, def: string, raw: RawDefinition, env: Record<string, string>): Promise<Map<string, ModuleInfo>> {
+    const sources = raw.sources.filter(isFunctionModule).sort((a, b) => byPathComponents(a.path, b.path));
+    if (sources.length > MAX_MODULES) throw new UserError("InvalidModules", `Too many function files (${sources.length} > maximum ${MAX_MODULES})`);
+    const found = new Map<string, ModuleInfo>();
+    for (const module of sources) found.set(module.path, await analyzeModule(evaluator, def, module, env, this.engine.clock.nowMs()));
+    checkCronTargets(found);
+    checkExportTree(found);
+    return found;
+  }
+
+  private async evaluateDefinitions(
+    evaluator: Evaluator,
+    prefix: string,
+    analysed: ReadonlyMap<string, { raw: RawDefinition; modules: Map<string, ModuleInfo>; schema: Schema | null }>,
+    env: Record<string, string>,
+  ): Promise<Map<string, Definition>> {
+    const dependencies = new Map([...analysed].map(([path, { raw }]) => [path, raw.dependencies]));
+    const names: Record<string, string> = {};
+    const complete = new Map<string, Definition>();
+    for (const path of postOrder([...analysed.keys()], dependencies)) {
+      const { raw, modules: found, schema } = analysed.get(path) as { raw: RawDefinition; modules: Map<string, ModuleInfo>; schema: Schema | null };
+      const text =
+        raw.config === null
+          ? JSON.stringify({ definitionType: { type: "app" }, childComponents: [], httpMounts: {}, exports: { type: "branch", branch: [] } })
+          : await evaluator
+              .run({ what: "config", def: prefix + path, path: CONFIG_PATH, env: path === "" ? env : {}, components: names })
+              .catch(evaluationFailure);
+      const config = parseConfig(path, text);
+      names[path] = config.name;
+      complete.set(path, { path, sources: raw.sources, modules: found, schema, config, serverVersion: raw.serverVersion });
+    }
+    return complete;
+  }
+
+  /** The answer of start_push. */
+  private describe(id: string, deployment: Deployment): unknown {
+    const analysis: Record<string, unknown> = {};
+    for (const definition of deployment.definitions.values()) analysis[definition.path] = this.describeDefinition(definition);
+    const indexDiffs: Record<string, unknown> = {};
+    for (const component of deployment.components()) {
+      indexDiffs[component.path] = indexDiff(this.engine.db.schemas.get(component.path) ?? null, component.definition.schema);
+    }
+    return {
+      environmentVariables: Object.fromEntries(this.engine.env),
+      externalDepsId: null,
+      componentDefinitionPackages: {},
+      appAuth: [],
+      analysis,
+      app: describeComponent(deployment.root as Component),
+      schemaChange: { allocatedComponentIds: {}, schemaIds: { push: id }, indexDiffs },
+    };
+  }
+
+  private describeDefinition(definition: Definition): unknown {
+    const functions: Record<string, unknown> = {};
+    for (const module of definition.modules.values()) {
+      functions[module.path] = {
+        functions: module.functions.map((fn) => ({
+          name: fn.name,
+          pos: null,
+          udfType: fn.kind,
+          visibility: fn.visibility === null ? null : { kind: fn.visibility },
+          args: fn.argsJson,
+          returns: fn.returnsJson,
+        })),
+        httpRoutes: module.httpRoutes === null ? null : module.httpRoutes.map((route) => ({ route, pos: null })),
+        cronSpecs: module.crons === null ? null : module.crons.map((cron) => ({ identifier: cron.name, spec: { udfPath: cron.udfPath } })),
+        sourceMapped: null,
+      };
+    }
+    const isApp = definition.path === "";
+    return {
+      definition: {
+        ...definition.config.raw,
+        path: definition.path,
+        exports: isApp ? { type: "branch", branch: [] } : exportsOf(definition.modules),
+      },
+      schema: definition.schema === null ? null : schemaJson(definition.schema),
+      functions,
+      udfConfig: { serverVersion: definition.serverVersion, importPhaseRngSeed: this.engine.importSeed, importPhaseUnixTimestamp: this.engine.importNow },
+    };
+  }
+
+  private find(change: unknown): Pending | null {
+    const id = (change as { schemaIds?: { push?: unknown } } | undefined)?.schemaIds?.push;
+    return this.pending !== null && this.pending.id === id ? this.pending : null;
+  }
+
+  waitForSchema(body: Record<string, unknown>): unknown {
+    const pending = this.find(body["schemaChange"]);
+    if (pending === null) return { type: "raceDetected" };
+    const found = firstInvalidDocument(this.engine, pending.deployment);
+    return found === null ? { type: "complete" } : { type: "failed", ...found };
+  }
+
+  finish(body: Record<string, unknown>): unknown {
+    const started = body["startPush"] as { schemaChange?: unknown } | undefined;
+    const pending = this.find(started?.schemaChange);
+    if (pending === null) throw new UserError("RaceDetected", "Another push was started after this one");
+    if (pending.env !== this.envKey()) throw new UserError("RaceDetected", "Environment variables have changed during push");
+    const { deployment } = pending;
+    this.checkEnvironment(deployment.root as Component);
+    const found = firstInvalidDocument(this.engine, deployment);
+    if (found !== null) throw new UserError("SchemaValidationFailed", found.error);
+    const answer = { authDiff: { added: [], removed: [] }, definitionDiffs: {}, componentDiffs: {} };
+    if (body["dryRun"] === true) return answer;
+    this.pending = null;
+    activateSchemas(this.engine, deployment);
+    this.engine.activate(deployment);
+    return answer;
+  }
+
+  private checkEnvironment(app: Component): void {
+    const missing = app.definition.config.env.filter((item) => !item.optional && !this.engine.env.has(item.name)).map((item) => item.name);
+    if (missing.length > 0) {
+      throw new UserError("MissingEnvironmentVariables", `Hit an error while pushing:\nRequired environment variables are not set: ${missing.join(", ")}.`);
+    }
+    for (const item of app.definition.config.env) {
+      const value = this.engine.env.get(item.name);
+      if (value !== undefined && checkValue(item.validator, value, { tableName: () => null }) !== null) {
+        throw new UserError("InvalidEnvironmentVariable", `Hit an error while pushing:\nEnvironment variable ${item.name} does not match its declared validator`);
+      }
+    }
+  }
+}
+
+const CONFIG_PATH = "convex.config.js";
+const SCHEMA_PATH = "schema.js";
+
+/** Config and schema are modules of their own, evaluated beside the functions. */
+function withSpecials(raw: RawDefinition): ModuleSource[] {
+  const special = (module: ModuleSource | null, path: string): ModuleSource[] =>
+    module === null ? [] : [{ ...module, path, environment: "isolate" }];
+  return [...raw.sources, ...special(raw.config, CONFIG_PATH), ...special(raw.schema, SCHEMA_PATH)];
+}
+
+async function evaluateSchema(evaluator: Evaluator, def: string, raw: RawDefinition): Promise<Schema | null> {
+  if (raw.schema === null) return null;
+  const prefix = "Hit an error while evaluating your schema:\n";
+  try {
+    return parseSchema(await evaluator.run({ what: "schema", def, path: SCHEMA_PATH, env: {} }));
+  } catch (error) {
+    if (error instanceof UserError) throw new UserError(error.code, `${prefix}${error.message}`);
+    if (error instanceof JsFailure) throw new UserError(raw.path === "" ? "Error" : "InvalidSchema", raw.path === "" ? `${prefix}${error.text}` : error.text);
+    throw error;
+  }
+}
+
+async function evaluateAuth(evaluator: Evaluator, def: string, raw: RawDefinition, env: Record<string, string>): Promise<AuthProvider[]> {
+  if (!raw.sources.some((module) => module.path === "auth.config.js")) return [];
+  try {
+    return parseAuthConfig(await evaluator.run({ what: "auth", def, path: "auth.config.js", env }));
+  } catch (error) {
+    if (error instanceof JsFailure) {
+      const missing = /Environment variable (\S+) is used in auth config file but/.exec(error.message);
+      throw new UserError(missing === null ? "InvalidAuthConfig" : "AuthConfigMissingEnvironmentVariable", error.text);
+    }
+    throw error;
+  }
+}
+
+function describeComponent(component: Component): unknown {
+  const routes = component.definition.modules.get("http.js")?.httpRoutes ?? null;
+  return {
+    definitionPath: component.definition.path,
+    componentPath: component.path,
+    args: {},
+    childComponents: Object.fromEntries([...component.children].map(([name, child]) => [name, describeComponent(child)])),
+    httpRoutes: { httpModuleRoutes: routes, mounts: [...component.definition.config.httpMounts.keys()] },
+    exports: {},
+  };
+}
+
+function indexDiff(before: Schema | null, after: Schema | null): unknown {
+  const list = (schema: Schema | null): Map<string, DatabaseIndex> =>
+    new Map([...(schema?.tables.values() ?? [])].flatMap((table) => table.indexes.map((index): [string, DatabaseIndex] => [`${table.name}.${index.name}`, index])));
+  const old = list(before);
+  const now = list(after);
+  const shown = (name: string, index: DatabaseIndex): unknown => ({ name, type: "database", fields: index.fields, staged: index.staged });
+  const same = (a: DatabaseIndex | undefined, b: DatabaseIndex): boolean => a !== undefined && a.fields.join() === b.fields.join();
+  const flipped = (staged: boolean): unknown[] =>
+    [...now].filter(([name, index]) => same(old.get(name), index) && old.get(name)?.staged !== index.staged && index.staged === staged).map(([name, index]) => shown(name, index));
+  return {
+    added_indexes: [...now].filter(([name, index]) => !same(old.get(name), index)).map(([name, index]) => shown(name, index)),
+    removed_indexes: [...old].filter(([name, index]) => !now.has(name) || !same(now.get(name), index)).map(([name, index]) => shown(name, index)),
+    enabled_indexes: flipped(false),
+    disabled_indexes: flipped(true),
+  };
+}
+
+function strings(json: unknown): string[] {
+  return Array.isArray(json) ? json.map(String) : [];
+}
+
+function optionalModule(json: unknown): ModuleSource | null {
+  return json === null || json === undefined ? null : parseModule(json as RawModule);
+}
+
+function modules(json: unknown): ModuleSource[] {
+  return Array.isArray(json) ? json.map((raw) => parseModule(raw as RawModule)) : [];
+}
+
+function parseModule(raw: RawModule): ModuleSource {
+  if (typeof raw.path !== "string" || typeof raw.source !== "string") throw new UserError("InvalidConfig", "Invalid module in the push");
+  const module: ModuleSource = { path: raw.path, source: raw.source, environment: raw.environment === "node" ? "node" : "isolate" };
+  if (typeof raw.sourceMap === "string") module.sourceMap = raw.sourceMap;
+  return module;
+}
+
+/** Each component of a path: letters, digits, `_`, `.`, at most 64 bytes, at least one alphanumeric. */
+function checkModulePath(path: string): void {
+  const valid = path.split("/").every((part) => /^[A-Za-z0-9_.]{1,64}$/.test(part) && /[A-Za-z0-9]/.test(part));
+  if (!valid) {
+    throw new UserError("InvalidConfig", `${path} is not a valid path to a Convex module. Path component can only contain alphanumeric characters, underscores, or periods.`);
+  }
+  if (path.startsWith("_system/")) throw new UserError("InvalidConfig", `${path} is not a valid path to a Convex module.`);
+}

@@ -1,0 +1,81 @@
+/** Stored data against a pushed schema, and the change of tables and indexes when it becomes active. */
+
+import { makeTable, tableKey, withIndexes, type Table } from "../db/tables.js";
+import { freeTableNumber, SYSTEM_TABLES } from "../db/database.js";
+import { withoutSystemFields } from "../db/documents.js";
+import type { Component, Deployment } from "../deployment.js";
+import type { Engine } from "../engine.js";
+import { checkValue } from "../validators/check.js";
+import { isSubset, type Validator } from "../validators/validator.js";
+
+export interface InvalidDocument {
+  error: string;
+  componentPath: string;
+  tableName: string;
+}
+
+/** The first stored document that does not match the new schemas, in table name and then id order. */
+export function firstInvalidDocument(engine: Engine, deployment: Deployment): InvalidDocument | null {
+  for (const component of deployment.components()) {
+    const { schema } = component.definition;
+    if (schema === null || !schema.schemaValidation) continue;
+    const old = engine.db.schemas.get(component.path);
+    for (const [name, declared] of schema.tables) {
+      const table = engine.db.tableOf(component.path, name);
+      const type = declared.documentType;
+      if (table === undefined || type === null) continue;
+      const enforced = old?.schemaValidation === true ? old.tables.get(name)?.documentType : null;
+      if (enforced !== null && enforced !== undefined && isSubset(enforced, type)) continue;
+      const found = firstInvalid(engine, component, table, type);
+      if (found !== null) return found;
+    }
+  }
+  return null;
+}
+
+function firstInvalid(engine: Engine, component: Component, table: Table, type: Validator): InvalidDocument | null {
+  const names = engine.db.begin().tableNames(component.path);
+  const byId = table.indexes.get("by_id");
+  for (const [, doc] of byId === undefined ? [] : byId.tree.entries()) {
+    const problem = checkValue(type, withoutSystemFields(doc.value), names);
+    if (problem !== null) {
+      return {
+        error: `Document with ID "${doc.id}" in table "${table.name}" does not match the schema: ${problem}`,
+        componentPath: component.path,
+        tableName: table.name,
+      };
+    }
+  }
+  return null;
+}
+
+/** Creates tables, builds and drops indexes, and makes the schemas the enforced ones. */
+export function activateSchemas(engine: Engine, deployment: Deployment): void {
+  const tables = new Map(engine.db.snapshot.tables);
+  const mounted = new Set<string>();
+  for (const component of deployment.components()) {
+    mounted.add(component.path);
+    prepareComponent(tables, engine, component);
+  }
+  for (const path of [...engine.db.schemas.keys()]) if (!mounted.has(path)) engine.db.schemas.delete(path);
+  engine.db.restructure(tables);
+}
+
+function prepareComponent(tables: Map<string, Table>, engine: Engine, component: Component): void {
+  const { path } = component;
+  const { schema } = component.definition;
+  for (const [name, number] of SYSTEM_TABLES) {
+    if (!tables.has(tableKey(path, name))) tables.set(tableKey(path, name), makeTable(path, name, number));
+  }
+  const declared = [...(schema?.tables.values() ?? [])];
+  for (const table of [...declared.filter((item) => item.indexes.length > 0), ...declared.filter((item) => item.indexes.length === 0)]) {
+    const key = tableKey(path, table.name);
+    if (!tables.has(key)) tables.set(key, makeTable(path, table.name, freeTableNumber(tables, path)));
+  }
+  for (const [key, table] of tables) {
+    if (table.namespace !== path || SYSTEM_TABLES.has(table.name)) continue;
+    tables.set(key, withIndexes(table, schema?.tables.get(table.name)?.indexes ?? []));
+  }
+  if (schema === null) engine.db.schemas.delete(path);
+  else engine.db.schemas.set(path, schema);
+}

@@ -1,0 +1,149 @@
+/** A runner child process: its command line, its pipe, its processor time, its death. */
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import type { Duplex } from "node:stream";
+
+import { encodeFrame, FrameReader, type Frame } from "../../shared/frames.js";
+import type { RunnerKind } from "../../shared/protocol.js";
+import type { Watchdog } from "./watchdog.js";
+
+export interface RunnerSettings {
+  /** Path of the bundled runner. */
+  script: string;
+  /** What comes before the Node command line, such as a cage; empty for none. */
+  prefix: readonly string[];
+  node: string;
+  heapMegabytes: number;
+}
+
+export interface RunnerEvents {
+  frame(frame: Frame): void;
+  /** The process has ended or must be treated as such. */
+  gone(reason: string): void;
+}
+
+const STDERR_KEPT = 4096;
+
+export class RunnerProcess {
+  private readonly child: ChildProcess;
+  private readonly pipe: Duplex;
+  private readonly reader = new FrameReader();
+  private ended = false;
+  private stderr = "";
+  private cpuFile: number | null = null;
+
+  constructor(
+    readonly kind: RunnerKind,
+    settings: RunnerSettings,
+    private readonly events: RunnerEvents,
+    private readonly watchdog: Watchdog,
+  ) {
+    const command = [
+      ...settings.prefix,
+      settings.node,
+      "--permission",
+      `--allow-fs-read=${settings.script}`,
+      "--experimental-vm-modules",
+      "--no-warnings",
+      `--max-old-space-size=${settings.heapMegabytes}`,
+      settings.script,
+      kind,
+    ];
+    this.child = spawn(command[0] as string, command.slice(1), {
+      stdio: ["ignore", "ignore", "pipe", "pipe"],
+      env: { TZ: "UTC" },
+      cwd: "/",
+      detached: true,
+    });
+    if (this.child.pid !== undefined) watchdog.add(this.child.pid);
+    this.pipe = this.child.stdio[3] as Duplex;
+    this.pipe.on("data", (chunk: Buffer) => this.receive(chunk));
+    this.pipe.on("error", () => undefined);
+    this.pipe.on("close", () => this.end("the pipe closed"));
+    this.child.stderr?.on("data", (chunk: Buffer) => {
+      this.stderr = (this.stderr + chunk.toString()).slice(-STDERR_KEPT);
+    });
+    this.child.on("error", (error) => this.end(error.message));
+    this.child.on("exit", (code, signal) => this.end(`exit ${code ?? signal ?? ""}`));
+  }
+
+  get isGone(): boolean {
+    return this.ended;
+  }
+
+  /** Whether the process died because its heap was full. */
+  get ranOutOfMemory(): boolean {
+    return this.stderr.includes("heap out of memory") || this.stderr.includes("Reached heap limit");
+  }
+
+  get errorOutput(): string {
+    return this.stderr;
+  }
+
+  send(header: Record<string, unknown>, payload = ""): void {
+    if (!this.ended) this.pipe.write(encodeFrame(header, payload));
+  }
+
+  /** Processor time of the process's main thread in nanoseconds. */
+  cpuNs(): number {
+    if (this.ended) return 0;
+    try {
+      this.cpuFile ??= openSync(`/proc/${runnerPid(this.child.pid as number)}/schedstat`, "r");
+      const bytes = Buffer.alloc(64);
+      const length = readSync(this.cpuFile, bytes, 0, 64, 0);
+      return Number(bytes.toString("latin1", 0, length).split(" ")[0]);
+    } catch {
+      return performance.now() * 1e6;
+    }
+  }
+
+  kill(reason: string): void {
+    if (!this.ended && this.child.pid !== undefined) {
+      try {
+        process.kill(-this.child.pid, "SIGKILL");
+      } catch {
+        this.child.kill("SIGKILL");
+      }
+    }
+    this.end(reason);
+  }
+
+  private receive(chunk: Buffer): void {
+    if (this.ended) return;
+    try {
+      this.reader.push(chunk);
+      for (let frame = this.reader.next(); frame !== null; frame = this.reader.next()) this.events.frame(frame);
+    } catch (error) {
+      this.kill(`bad message from the runner: ${(error as Error).message}`);
+    }
+  }
+
+  private end(reason: string): void {
+    if (this.ended) return;
+    this.ended = true;
+    if (this.child.pid !== undefined) {
+      try {
+        process.kill(-this.child.pid, "SIGKILL");
+      } catch {
+        // The group is gone already.
+      }
+      this.watchdog.remove(this.child.pid);
+    }
+    if (this.cpuFile !== null) closeSync(this.cpuFile);
+    this.pipe.destroy();
+    // A moment for the last words on stderr, which say whether memory ran out.
+    setTimeout(() => this.events.gone(reason), 10);
+  }
+}
+
+/** The innermost descendant: a cage runs Node as a child or grandchild of the process we started. */
+function runnerPid(pid: number): number {
+  let current = pid;
+  for (let depth = 0; depth < 8; depth++) {
+    const children = readFileSync(`/proc/${current}/task/${current}/children`, "latin1").trim().split(/\s+/).filter(Boolean);
+    if (children.length === 0) break;
+    current = Number(children[children.length - 1]);
+  }
+  return current;
+}

@@ -1,0 +1,295 @@
+/**
+ * The core's side of the transactional runner: one step at a time, processor time measured from outside.
+ *
+ * Calls share one process and interleave between steps. When the process must be killed, the call whose step was running fails
+ * and every other call learns that its runner is lost, so that it can be run again from the start.
+ */
+
+import type { Frame } from "../../shared/frames.js";
+import type { StartOptions, WireError } from "../../shared/protocol.js";
+import { SystemError, UserError } from "../errors.js";
+import type { Deployment } from "../deployment.js";
+import { RunnerProcess, type RunnerSettings } from "./process.js";
+import type { Watchdog } from "./watchdog.js";
+
+/** Processor time shared by a tree of calls. */
+export interface Budget {
+  usedNs: number;
+  readonly limitNs: number;
+  readonly message: string;
+}
+
+export const MS = 1e6;
+
+export function userBudget(): Budget {
+  return { usedNs: 0, limitNs: 1000 * MS, message: "Function execution timed out (maximum duration: 1s)" };
+}
+
+/** Ends the call tree; not catchable by user code. */
+export class Terminated extends Error {}
+
+/** The process went away under a call that did nothing wrong. */
+export class RunnerLost extends Error {}
+
+export interface Syscall {
+  id: number;
+  op: string;
+  json: string;
+}
+export type Done = { ok: true; payload: string } | { ok: false; error: WireError };
+export interface StepResult {
+  syscalls: Syscall[];
+  done: Done | null;
+}
+export interface StepHandler {
+  sync(op: string, json: string): string;
+  log(level: string, text: string): void;
+  budget: Budget;
+}
+export interface Resolution {
+  id: number;
+  ok: boolean;
+  payload: string;
+  data?: string;
+}
+
+interface Step {
+  call: number;
+  generation: number;
+  handler: StepHandler;
+  send(process: RunnerProcess): void;
+  result: StepResult;
+  resolve(result: StepResult): void;
+  reject(error: Error): void;
+  startedNs: number;
+}
+
+const WATCH_MS = 40;
+const MAX_WALL_MS = 60_000;
+const MAX_SYSCALLS_PER_STEP = 100_000;
+
+export class UdfRunner {
+  private process: RunnerProcess | null = null;
+  private generation = 0;
+  private nextCall = 1;
+  private readonly queue: Step[] = [];
+  private active: Step | null = null;
+  private loaded: Deployment | null = null;
+  private extraModules: Frame[] = [];
+
+  constructor(
+    private readonly settings: RunnerSettings,
+    private readonly watchdog: Watchdog,
+    private readonly deployment: () => Deployment,
+  ) {}
+
+  /** Starts the process ahead of need. */
+  warm(): void {
+    this.running();
+  }
+
+  restart(): void {
+    this.process?.kill("restart");
+    this.process = null;
+    this.generation += 1;
+    this.loaded = null;
+    this.failQueued();
+  }
+
+  shutdown(): void {
+    this.restart();
+  }
+
+  /** Modules that are not part of the deployment yet, for their analysis. */
+  useModules(frames: Frame[]): void {
+    this.extraModules = frames;
+    this.loaded = null;
+  }
+
+  begin(start: StartOptions, payload: string, handler: StepHandler): { call: number; generation: number; first: Promise<StepResult> } {
+    this.running();
+    const call = this.nextCall++;
+    const { generation } = this;
+    const first = this.step(call, generation, handler, (process) => process.send({ t: "start", call, ...start }, payload));
+    return { call, generation, first };
+  }
+
+  resume(call: number, generation: number, handler: StepHandler, resolutions: readonly Resolution[]): Promise<StepResult> {
+    return this.step(call, generation, handler, (process) => {
+      resolutions.forEach((resolution, at) => {
+        const header: Record<string, unknown> = {
+          t: "resolve",
+          call,
+          id: resolution.id,
+          ok: resolution.ok,
+          more: at < resolutions.length - 1,
+        };
+        if (resolution.data !== undefined) header["data"] = resolution.data;
+        process.send(header, resolution.payload);
+      });
+    });
+  }
+
+  drop(call: number, generation: number): void {
+    if (generation === this.generation) this.process?.send({ t: "drop", call });
+  }
+
+  private step(call: number, generation: number, handler: StepHandler, send: (process: RunnerProcess) => void): Promise<StepResult> {
+    return new Promise((resolve, reject) => {
+      this.queue.push({ call, generation, handler, send, resolve, reject, result: { syscalls: [], done: null }, startedNs: 0 });
+      this.pump();
+    });
+  }
+
+  private pump(): void {
+    if (this.active !== null) return;
+    const step = this.queue.shift();
+    if (step === undefined) return;
+    const process = this.process;
+    if (process === null || step.generation !== this.generation) {
+      step.reject(new RunnerLost("the runner was restarted"));
+      this.pump();
+      return;
+    }
+    this.active = step;
+    this.loadModules(process);
+    step.startedNs = process.cpuNs();
+    step.send(process);
+    this.watch(step, process, performance.now());
+  }
+
+  private watch(step: Step, process: RunnerProcess, since: number): void {
+    setTimeout(() => {
+      if (this.active !== step) return;
+      if (process.cpuNs() - step.startedNs + step.handler.budget.usedNs > step.handler.budget.limitNs) {
+        this.abandon(step, process, new Terminated(step.handler.budget.message));
+      } else if (performance.now() - since > MAX_WALL_MS) {
+        this.abandon(step, process, new Terminated("Your request timed out performing too many system operations."));
+      } else this.watch(step, process, since);
+    }, WATCH_MS).unref();
+  }
+
+  /** Gives up the process because of one step. */
+  private abandon(step: Step, process: RunnerProcess, error: Error): void {
+    this.active = null;
+    step.reject(error);
+    process.kill(error.message);
+    this.replace(process);
+  }
+
+  private running(): RunnerProcess {
+    if (this.process !== null && !this.process.isGone) return this.process;
+    this.generation += 1;
+    this.loaded = null;
+    const process: RunnerProcess = new RunnerProcess(
+      "udf",
+      this.settings,
+      { frame: (frame) => this.onFrame(process, frame), gone: () => this.onGone(process) },
+      this.watchdog,
+    );
+    this.process = process;
+    return process;
+  }
+
+  private onGone(process: RunnerProcess): void {
+    if (this.process !== process) return;
+    const step = this.active;
+    this.active = null;
+    if (step !== null) {
+      step.reject(
+        process.ranOutOfMemory
+          ? new Terminated("JavaScript execution ran out of memory (maximum memory usage: 64 MB)")
+          : new Terminated("The function's process ended unexpectedly."),
+      );
+    }
+    this.replace(process);
+  }
+
+  private replace(process: RunnerProcess): void {
+    if (this.process !== process) return;
+    this.process = null;
+    this.generation += 1;
+    this.failQueued();
+    this.running();
+  }
+
+  private failQueued(): void {
+    if (this.active !== null) {
+      this.active.reject(new RunnerLost("the runner was restarted"));
+      this.active = null;
+    }
+    for (const step of this.queue.splice(0)) step.reject(new RunnerLost("the runner was restarted"));
+  }
+
+  private loadModules(process: RunnerProcess): void {
+    const deployment = this.deployment();
+    if (this.loaded === deployment) return;
+    this.loaded = deployment;
+    process.send({ t: "forget" });
+    for (const frame of deployment.moduleFrames(false)) process.send(frame.header, frame.payload);
+    for (const frame of this.extraModules) process.send(frame.header, frame.payload);
+  }
+
+  private onFrame(process: RunnerProcess, frame: Frame): void {
+    const { header, payload } = frame;
+    if (header.t === "ready" || process !== this.process) return;
+    const step = this.active;
+    if (step === null || header["call"] !== step.call) throw new Error(`unexpected ${header.t}`);
+    switch (header.t) {
+      case "sync":
+        this.answerSync(process, step, String(header["op"]), payload);
+        break;
+      case "syscall":
+        if (step.result.syscalls.length >= MAX_SYSCALLS_PER_STEP) throw new Error("too many system calls in one step");
+        step.result.syscalls.push({ id: Number(header["id"]), op: String(header["op"]), json: payload });
+        break;
+      case "log":
+        step.handler.log(String(header["level"]), payload);
+        break;
+      case "done":
+        step.result.done = header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) };
+        break;
+      case "yield":
+        this.finishStep(process, step);
+        break;
+      default:
+        throw new Error(`unknown message ${header.t}`);
+    }
+  }
+
+  private answerSync(process: RunnerProcess, step: Step, op: string, json: string): void {
+    let answer: string;
+    let ok = true;
+    try {
+      answer = step.handler.sync(op, json);
+    } catch (error) {
+      if (!(error instanceof UserError)) {
+        this.abandon(step, process, error instanceof SystemError ? error : (error as Error));
+        return;
+      }
+      ok = false;
+      answer = error.message;
+    }
+    process.send({ t: "sync", ok }, answer);
+  }
+
+  private finishStep(process: RunnerProcess, step: Step): void {
+    this.active = null;
+    const { budget } = step.handler;
+    budget.usedNs += Math.max(0, process.cpuNs() - step.startedNs);
+    if (budget.usedNs > budget.limitNs) {
+      process.send({ t: "drop", call: step.call });
+      step.reject(new Terminated(budget.message));
+    } else step.resolve(step.result);
+    this.pump();
+  }
+}
+
+/** Errors come from an untrusted process: only their shape is believed. */
+export function parseWireError(payload: string): WireError {
+  const raw = JSON.parse(payload) as Record<string, unknown>;
+  const frames = Array.isArray(raw["frames"]) ? raw["frames"].slice(0, 100).map(String) : [];
+  const error: WireError = { message: String(raw["message"]).slice(0, 70_000), frames };
+  if (typeof raw["data"] === "string") error.data = raw["data"];
+  return error;
+}

@@ -1,0 +1,31 @@
+/** Successful mutations by session and request, so that one that is sent again is answered and not run again. */
+
+import type { Engine } from "../engine.js";
+import type { CallResult } from "../functions/caller.js";
+
+const KEPT = 20_000;
+
+export class MutationMemory {
+  private readonly results = new Map<string, Promise<CallResult>>();
+
+  constructor(engine: Engine) {
+    engine.onReset(() => this.results.clear());
+  }
+
+  /** Runs a mutation, unless the same request is running or has succeeded before. */
+  once(session: string, request: number, run: () => Promise<CallResult>): Promise<CallResult> {
+    const key = `${session}|${request}`;
+    const present = this.results.get(key);
+    if (present !== undefined) return present;
+    const result = run();
+    this.results.set(key, result);
+    if (this.results.size > KEPT) this.results.delete(this.results.keys().next().value as string);
+    const forget = (): void => {
+      if (this.results.get(key) === result) this.results.delete(key);
+    };
+    result.then((finished) => {
+      if (!finished.outcome.ok) forget();
+    }, forget);
+    return result;
+  }
+}

@@ -1,0 +1,176 @@
+/** The action runners: actions and HTTP actions of the default runtime ("action"), and "use node" actions ("node"). */
+
+import { Socket } from "node:net";
+
+import { encodeFrame, FrameReader, type Frame } from "../shared/frames.js";
+import type { RunnerKind, StartOptions } from "../shared/protocol.js";
+import { describeModule } from "./analyze.js";
+import { READ_FD } from "./channel.js";
+import { describeThrown, PlatformError, StackMapper } from "./failures.js";
+import { hostFetch, storageCall } from "./hostcalls.js";
+import { ModuleStore } from "./modules.js";
+import { NodeRealm } from "./node.js";
+import { exportedFunction, openRealm } from "./realm.js";
+
+/** Submitted Node code may replace or call `process.exit`; the runner's own end does not depend on it. */
+const exitProcess = process.exit.bind(process);
+
+export interface ActionCall {
+  id: number;
+  start: StartOptions;
+  finished: boolean;
+  nextSyscall: number;
+  waiting: Map<number, { resolve: (json: string) => void; reject: (message: string, data?: string) => void }>;
+}
+
+/** The core's time when it was last heard, and the local time at that moment. */
+let clock = { now: Date.now(), at: performance.now(), virtual: false };
+
+export class ActionRunner {
+  private readonly store = new ModuleStore(new StackMapper());
+  private readonly calls = new Map<number, ActionCall>();
+  private readonly socket: Socket;
+  private readonly node: NodeRealm | null;
+
+  constructor(kind: RunnerKind) {
+    this.socket = new Socket({ fd: READ_FD, readable: true, writable: true });
+    this.node = kind === "node" ? new NodeRealm(this.store, this) : null;
+  }
+
+  run(): void {
+    const reader = new FrameReader();
+    this.socket.on("data", (chunk: Buffer) => {
+      reader.push(chunk);
+      for (let frame = reader.next(); frame !== null; frame = reader.next()) this.handle(frame);
+    });
+    this.socket.on("close", () => exitProcess(0));
+    this.socket.on("error", () => exitProcess(0));
+    process.on("unhandledRejection", (reason) => {
+      const only = this.calls.size === 1 ? [...this.calls.values()][0] : this.node?.currentCall();
+      if (only !== undefined) this.fail(only, reason);
+    });
+    process.on("uncaughtException", (error) => {
+      for (const call of this.calls.values()) this.fail(call, error);
+    });
+    this.send({ t: "ready" });
+  }
+
+  send(header: Record<string, unknown>, payload = ""): void {
+    this.socket.write(encodeFrame(header, payload));
+  }
+
+  private handle(frame: Frame): void {
+    const header = frame.header as Record<string, unknown> & { t: string };
+    switch (header.t) {
+      case "module":
+        this.store.add(String(header["def"]), String(header["path"]), header["node"] === true, frame.payload);
+        break;
+      case "sourceMap":
+        this.store.mapper.add(ModuleStore.id(String(header["def"]), String(header["path"]), header["node"] === true), frame.payload);
+        break;
+      case "forget":
+        this.store.clear();
+        this.node?.forget();
+        break;
+      case "start":
+        void this.start(header["call"] as number, header as unknown as StartOptions, frame.payload);
+        break;
+      case "resolve":
+        this.resolve(header, frame.payload);
+        break;
+      case "drop":
+        this.calls.delete(header["call"] as number);
+        break;
+      default:
+        break;
+    }
+  }
+
+  private resolve(header: Record<string, unknown>, payload: string): void {
+    clock = { ...clock, now: header["now"] as number, at: performance.now() };
+    const call = this.calls.get(header["call"] as number);
+    const waiting = call?.waiting.get(header["id"] as number);
+    if (call === undefined || waiting === undefined) return;
+    call.waiting.delete(header["id"] as number);
+    if (header["ok"] === true) waiting.resolve(payload);
+    else waiting.reject(payload, header["data"] as string | undefined);
+  }
+
+  private async start(id: number, start: StartOptions, payload: string): Promise<void> {
+    clock = { now: start.now, at: performance.now(), virtual: start.frozen === true };
+    const call: ActionCall = { id, start, finished: false, nextSyscall: 0, waiting: new Map() };
+    this.calls.set(id, call);
+    try {
+      if (this.node !== null) this.done(call, await this.node.run(call, payload));
+      else await this.runInRealm(call, payload);
+    } catch (error) {
+      this.fail(call, error);
+    }
+  }
+
+  /** A system call of a running action. */
+  syscall(call: ActionCall, op: string, json: string, resolve: (json: string) => void, reject: (message: string, data?: string) => void): void {
+    const id = call.nextSyscall++;
+    call.waiting.set(id, { resolve, reject });
+    this.send({ t: "syscall", call: call.id, id, op }, json);
+  }
+
+  private async runInRealm(call: ActionCall, payload: string): Promise<void> {
+    const { start } = call;
+    const namespace = openRealm(start, {
+      now: () => (clock.virtual ? clock.now : clock.now + performance.now() - clock.at),
+      sync: (op) => ({ error: `Unknown operation ${op}` }),
+      async: (op, json, resolve, reject) => this.syscall(call, op, json, resolve, reject),
+      log: (level, text) => this.send({ t: "log", call: call.id, level }, text),
+      pending: (work) => work,
+      js: (op, args, syscall) => storageCall(op, args, syscall),
+      fetch: (input, init, syscall) => hostFetch(input, init, syscall),
+    }, this.store);
+    if (start.what === "analyze") {
+      this.done(call, describeModule(namespace, start, this.store.get(ModuleStore.id(start.def, start.path, false))?.source ?? ""));
+      return;
+    }
+    if (start.what === "http") {
+      await this.serve(call, namespace, payload);
+      return;
+    }
+    const registered = exportedFunction(namespace, start.path, start.fn);
+    const invoke = registered["invokeAction"];
+    if (typeof invoke !== "function") throw new PlatformError(`Couldn't find "${start.fn}" in module "${start.path}".`);
+    this.done(call, String(await (invoke as (id: string, args: string) => Promise<unknown>).call(registered, start.requestId ?? "", payload)));
+  }
+
+  private async serve(call: ActionCall, namespace: Record<string, unknown>, payload: string): Promise<void> {
+    const asked = call.start.request as NonNullable<StartOptions["request"]>;
+    const router = namespace["default"] as { lookup(path: string, method: string): [{ invokeHttpAction(request: Request): Promise<unknown> }] | null };
+    const match = router.lookup(asked.routePath, asked.method);
+    if (match === null) throw new PlatformError("No matching routes found");
+    const init: RequestInit = { method: asked.method, headers: asked.headers };
+    if (asked.hasBody) init.body = Buffer.from(payload, "base64");
+    const response = await match[0].invokeHttpAction(new Request(asked.url, init));
+    if (!(response instanceof Response)) throw new Error("HTTP action must return a Response object");
+    this.send({ t: "head", call: call.id }, JSON.stringify({ status: response.status, headers: [...response.headers] }));
+    if (response.body !== null) {
+      for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+        this.send({ t: "chunk", call: call.id, end: false }, Buffer.from(chunk).toString("base64"));
+      }
+    }
+    this.send({ t: "chunk", call: call.id, end: true });
+    this.done(call, "null");
+  }
+
+  private done(call: ActionCall, payload: string): void {
+    if (call.finished) return;
+    call.finished = true;
+    this.calls.delete(call.id);
+    this.send({ t: "done", call: call.id, ok: true }, payload);
+  }
+
+  private fail(call: ActionCall, thrown: unknown): void {
+    if (call.finished) return;
+    call.finished = true;
+    this.calls.delete(call.id);
+    const uncaught = !(this.node !== null && call.start.what === "analyze");
+    this.send({ t: "done", call: call.id, ok: false }, JSON.stringify(describeThrown(thrown, this.store.mapper, uncaught)));
+  }
+}

@@ -1,0 +1,190 @@
+/**
+ * The script that turns a bare context into the platform's default runtime.
+ *
+ * It is evaluated inside the context, so that what it defines belongs to that realm; `host` carries the few functions that reach
+ * outside. Only primitives cross, except for the shared classes.
+ */
+
+export const BOOTSTRAP = String.raw`(function (host, shared) {
+  "use strict";
+  const define = (name, value) =>
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+  for (const name of Object.keys(shared)) define(name, shared[name]);
+  define("self", globalThis);
+
+  // Errors made by shared classes belong to another realm; instanceof treats them as the same class.
+  for (const name of Object.keys(host.errors)) {
+    const own = globalThis[name];
+    const foreign = host.errors[name];
+    const inherited = Function.prototype[Symbol.hasInstance];
+    Object.defineProperty(own, Symbol.hasInstance, {
+      configurable: true,
+      value(candidate) {
+        return inherited.call(this, candidate) || (this === own && inherited.call(foreign, candidate));
+      },
+    });
+  }
+
+  const NativeDate = Date;
+  const SharedDate = new Proxy(NativeDate, {
+    construct(target, args, newTarget) {
+      return Reflect.construct(target, args.length === 0 ? [host.now()] : args, newTarget === SharedDate ? target : newTarget);
+    },
+    apply() {
+      return new NativeDate(host.now()).toString();
+    },
+  });
+  NativeDate.now = function now() {
+    return host.now();
+  };
+  NativeDate.prototype.constructor = SharedDate;
+  define("Date", SharedDate);
+  Math.random = function random() {
+    return host.random();
+  };
+
+  define("WeakRef", class WeakRef {
+    #target;
+    constructor(target) {
+      this.#target = target;
+    }
+    deref() {
+      return this.#target;
+    }
+  });
+  define("FinalizationRegistry", class FinalizationRegistry {
+    register() {}
+    unregister() {}
+  });
+  if (typeof Atomics === "object") Atomics.wait = undefined;
+
+  const env = new Proxy(Object.create(null), {
+    get(_target, name) {
+      if (typeof name !== "string") return undefined;
+      const answer = host.env(name);
+      if (answer.error !== undefined) throw new Error(answer.error);
+      return answer.value;
+    },
+    has() {
+      return false;
+    },
+    ownKeys() {
+      return [];
+    },
+    set() {
+      return true;
+    },
+  });
+  define("process", { env });
+
+  const log = (level) => (...args) => host.log(level, args);
+  const timers = new Map();
+  const elapsed = (label) => String(Math.round(host.realNow() - timers.get(label))) + "ms";
+  define("console", {
+    debug: log("DEBUG"),
+    error: log("ERROR"),
+    info: log("INFO"),
+    log: log("LOG"),
+    warn: log("WARN"),
+    trace(...args) {
+      host.logText("LOG", host.inspectAll(args) + "\n" + String(new Error().stack).split("\n").slice(2).join("\n"));
+    },
+    time(label = "default") {
+      if (timers.has(label)) host.logText("WARN", "Timer '" + label + "' already exists");
+      else timers.set(label, host.realNow());
+    },
+    timeLog(label = "default", ...args) {
+      if (!timers.has(label)) host.logText("WARN", "Timer '" + label + "' does not exist");
+      else host.logText("INFO", label + ": " + elapsed(label) + (args.length > 0 ? " " + host.inspectAll(args) : ""));
+    },
+    timeEnd(label = "default") {
+      if (!timers.has(label)) host.logText("WARN", "Timer '" + label + "' does not exist");
+      else {
+        host.logText("INFO", label + ": " + elapsed(label));
+        timers.delete(label);
+      }
+    },
+  });
+
+  const asyncCall = (op, json) =>
+    new Promise((resolve, reject) => {
+      host.async(op, json, resolve, (message, data) => {
+        const error = new Error(message);
+        if (data !== undefined) error.data = JSON.parse(data);
+        reject(error);
+      });
+    });
+  define("Convex", {
+    syscall(op, json) {
+      const answer = host.sync(String(op), String(json));
+      if (answer.error !== undefined) throw new Error(answer.error);
+      return answer.value;
+    },
+    asyncSyscall: (op, json) => asyncCall(String(op), String(json)),
+    jsSyscall: (op, args) => host.js(op, args, asyncCall),
+  });
+
+  const cryptography = {
+    subtle: host.subtle,
+    randomUUID() {
+      const answer = host.randomUUID();
+      return answer;
+    },
+    getRandomValues(view) {
+      if (view.byteLength > 65536) throw new DOMException("The ArrayBufferView's byte length exceeds the number of bytes of entropy available", "QuotaExceededError");
+      host.fill(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+      return view;
+    },
+  };
+  define("crypto", cryptography);
+  define("performance", {
+    now: () => host.performanceNow(),
+    timeOrigin: host.timeOrigin,
+    mark() {},
+    measure() {},
+    getEntries: () => [],
+    getEntriesByType: () => [],
+    getEntriesByName: () => [],
+    toJSON: () => ({}),
+  });
+  define("structuredClone", (value, options) => {
+    if (options !== undefined) throw new Error("structuredClone with transfer not supported");
+    return host.structuredClone(value);
+  });
+
+  if (host.actions) {
+    define("fetch", (input, init) => host.fetch(input, init, asyncCall));
+    const running = new Map();
+    let counter = 0;
+    const start = (repeat) => (callback, delay = 0, ...args) => {
+      if (typeof callback !== "function") throw new Error("Not implemented: string timers for setTimeout.");
+      const id = ++counter;
+      running.set(id, true);
+      const wait = () =>
+        asyncCall("host/sleep", JSON.stringify({ ms: Number(delay) || 0 })).then(() => {
+          if (!running.has(id)) return;
+          if (!repeat) running.delete(id);
+          try {
+            callback(...args);
+          } finally {
+            if (repeat) wait();
+          }
+        });
+      wait();
+      return id;
+    };
+    define("setTimeout", start(false));
+    define("setInterval", start(true));
+    define("clearTimeout", (id) => void running.delete(id));
+    define("clearInterval", (id) => void running.delete(id));
+  } else {
+    const refuse = (what) => new Error(host.refusal(what));
+    define("fetch", () => Promise.reject(refuse("fetch()")));
+    define("setTimeout", () => (Promise.reject(refuse("setTimeout")), 0));
+    define("setInterval", () => (Promise.reject(refuse("setInterval")), 0));
+    define("clearTimeout", () => {});
+    define("clearInterval", () => {});
+  }
+
+  return { makeError: (message) => new Error(message), makeTypeError: (message) => new TypeError(message) };
+})`;

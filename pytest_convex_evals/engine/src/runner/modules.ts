@@ -1,0 +1,175 @@
+/** The pushed modules that the runner knows, and their linking into a realm. */
+
+import vm from "node:vm";
+
+import { MODULE_SCHEME, PlatformError, type StackMapper } from "./failures.js";
+import { compileScript, type ModuleScope, type ScriptModule } from "./scripts.js";
+
+interface Stored {
+  source: string;
+  /** Undefined until it was tried; null when the module must be a real one. */
+  script: ScriptModule | null | undefined;
+}
+
+const COMPONENT_PREFIX = "./_componentDeps/";
+
+export class ModuleStore {
+  private readonly modules = new Map<string, Stored>();
+
+  constructor(readonly mapper: StackMapper) {}
+
+  static id(def: string, path: string, node: boolean): string {
+    return `${MODULE_SCHEME}${node ? "node:" : ""}${def}|${path}`;
+  }
+
+  add(def: string, path: string, node: boolean, source: string): void {
+    this.modules.set(ModuleStore.id(def, path, node), { source, script: undefined });
+  }
+
+  clear(): void {
+    this.modules.clear();
+    this.mapper.clear();
+  }
+
+  get(id: string): Stored | undefined {
+    return this.modules.get(id);
+  }
+
+  /** Contexts that Node will not free, because a real module was compiled in them. */
+  leaked = 0;
+}
+
+/** The module graph cannot be run as scripts; a fresh realm must run it as modules. */
+export class NeedsModules extends Error {}
+
+export interface LinkOptions {
+  def: string;
+  node: boolean;
+  /** Undefined evaluates in the process's own realm. */
+  context: vm.Context | undefined;
+  /** Modules from outside the bundle, such as Node's. */
+  external(specifier: string): vm.Module | null;
+  /** Names of component definitions, while a config is evaluated. */
+  components?: Record<string, string>;
+  dynamicImport: "refuse" | "allow";
+  typeError(message: string): Error;
+}
+
+/** Runs a bundled module and what it imports as scripts. Throws NeedsModules before user code could tell the difference. */
+export function evaluateScripts(store: ModuleStore, path: string, options: LinkOptions): Record<string, unknown> {
+  const loaded = new Map<string, Record<string, unknown> | null>();
+  const evaluate = (wanted: string): Record<string, unknown> => {
+    const id = ModuleStore.id(options.def, wanted, options.node);
+    const present = loaded.get(id);
+    if (present === null) throw new NeedsModules("circular imports");
+    if (present !== undefined) return present;
+    const stored = store.get(id);
+    if (stored === undefined) throw new PlatformError(`Couldn't find JavaScript module '${wanted}'`);
+    if (stored.script === undefined) stored.script = compileScript(stored.source, id, (specifier) => dynamic(specifier));
+    const { script } = stored;
+    if (script === null) throw new NeedsModules("not a plain bundle");
+    loaded.set(id, null);
+    const dependencies = script.imports.map(({ specifier }) => {
+      if (!specifier.startsWith(".")) throw new PlatformError(`Couldn't find JavaScript module '${specifier}'`);
+      return evaluate(new URL(specifier, `file:///${wanted}`).pathname.slice(1));
+    });
+    let namespace: Record<string, unknown> = {};
+    const scope: ModuleScope = {
+      exports: (getters) => (namespace = getters as Record<string, unknown>),
+      take: (index, name) => {
+        const value = (dependencies[index] as Record<string, unknown>)[name];
+        if (value === undefined) {
+          stored.script = null;
+          throw new NeedsModules("a binding that is set later");
+        }
+        return value;
+      },
+    };
+    (script.script.runInContext(options.context as vm.Context) as (scope: ModuleScope) => void).call(undefined, scope);
+    loaded.set(id, namespace);
+    return namespace;
+  };
+  const dynamic = (specifier: string): Promise<unknown> => {
+    if (options.dynamicImport === "refuse") return Promise.reject(options.typeError("dynamic module import unsupported"));
+    const module = new vm.SyntheticModule(Object.keys(evaluate(specifier.replace(/^(\.\.?\/)+/, ""))), function (this: vm.SyntheticModule) {
+      for (const [name, value] of Object.entries(evaluate(specifier.replace(/^(\.\.?\/)+/, "")))) this.setExport(name, value);
+    }, { context: options.context as vm.Context });
+    module.instantiate();
+    return module.evaluate().then(() => module);
+  };
+  const namespace = evaluate(path);
+  return Object.fromEntries(Object.keys(namespace).sort().map((name) => [name, namespace[name]]));
+}
+
+/** Compiles, links and evaluates a module and what it imports. Returns its namespace. */
+export function evaluateModule(store: ModuleStore, path: string, options: LinkOptions): Record<string, unknown> {
+  const loaded = new Map<string, vm.Module>();
+  if (options.context !== undefined) store.leaked += 1;
+  const main = load(store, path, options, loaded);
+  main.instantiate();
+  if (main.hasAsyncGraph()) throw new PlatformError("Top-level awaits in source files are unsupported");
+  const finished = main.evaluate() as Promise<unknown>;
+  finished.catch(() => undefined);
+  if (main.status === "errored") throw main.error;
+  return main.namespace as Record<string, unknown>;
+}
+
+function load(store: ModuleStore, path: string, options: LinkOptions, loaded: Map<string, vm.Module>): vm.SourceTextModule {
+  const id = ModuleStore.id(options.def, path, options.node);
+  const present = loaded.get(id);
+  if (present !== undefined) return present as vm.SourceTextModule;
+  const stored = store.get(id);
+  if (stored === undefined) throw new PlatformError(`Couldn't find JavaScript module '${path}'`);
+  const settings: vm.SourceTextModuleOptions = {
+    identifier: id,
+    initializeImportMeta: () => {
+      throw options.typeError("import.meta unsupported");
+    },
+    importModuleDynamically: ((specifier: string, referrer: vm.Module) => {
+      if (options.dynamicImport === "refuse") throw options.typeError("dynamic module import unsupported");
+      return importLater(store, specifier, referrer, options, loaded);
+    }) as NonNullable<vm.SourceTextModuleOptions["importModuleDynamically"]>,
+  };
+  if (options.context !== undefined) settings.context = options.context;
+  const module = new vm.SourceTextModule(stored.source, settings);
+  loaded.set(id, module);
+  module.linkRequests(module.moduleRequests.map(({ specifier }) => resolve(store, specifier, path, options, loaded)));
+  return module;
+}
+
+function resolve(store: ModuleStore, specifier: string, from: string, options: LinkOptions, loaded: Map<string, vm.Module>): vm.Module {
+  if (specifier.startsWith(COMPONENT_PREFIX) && options.components !== undefined) {
+    return componentModule(specifier, options);
+  }
+  if (specifier.startsWith(".")) {
+    const path = new URL(specifier, `file:///${from}`).pathname.slice(1);
+    return load(store, path, options, loaded);
+  }
+  const outside = options.external(specifier);
+  if (outside === null) throw new PlatformError(`Couldn't find JavaScript module '${specifier}'`);
+  return outside;
+}
+
+async function importLater(store: ModuleStore, specifier: string, referrer: vm.Module, options: LinkOptions, loaded: Map<string, vm.Module>): Promise<vm.Module> {
+  const from = referrer.identifier.slice(referrer.identifier.indexOf("|") + 1);
+  const module = resolve(store, specifier, from, options, loaded);
+  if (module.status === "unlinked") (module as vm.SourceTextModule).instantiate();
+  await module.evaluate();
+  return module;
+}
+
+/** What `import component from "…/convex.config"` gives while a definition is evaluated. */
+function componentModule(specifier: string, options: LinkOptions): vm.Module {
+  const path = Buffer.from(specifier.slice(COMPONENT_PREFIX.length), "base64url").toString();
+  const defaultName = options.components?.[path];
+  if (defaultName === undefined) throw new PlatformError(`Component definition not found: ${path}`);
+  const settings: { identifier: string; context?: vm.Context } = { identifier: specifier };
+  if (options.context !== undefined) settings.context = options.context;
+  return new vm.SyntheticModule(
+    ["default"],
+    function (this: vm.SyntheticModule) {
+      this.setExport("default", { componentDefinitionPath: path, defaultName, export: () => null });
+    },
+    settings,
+  );
+}

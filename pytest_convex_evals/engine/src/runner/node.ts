@@ -1,0 +1,133 @@
+/** "use node" modules: evaluated once in the process's own realm, with Node's globals; state lives as long as the process. */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { builtinModules, createRequire } from "node:module";
+import { inspect } from "node:util";
+import vm from "node:vm";
+
+import type { ActionCall, ActionRunner } from "./actions.js";
+import { describeModule } from "./analyze.js";
+import { PlatformError } from "./failures.js";
+import { hostFetch, storageCall } from "./hostcalls.js";
+import { evaluateModule, ModuleStore } from "./modules.js";
+import { exportedFunction } from "./realm.js";
+
+const LEVELS = { log: "LOG", info: "INFO", warn: "WARN", error: "ERROR", debug: "DEBUG" } as const;
+
+export class NodeRealm {
+  private readonly current = new AsyncLocalStorage<ActionCall>();
+  private readonly namespaces = new Map<string, Record<string, unknown>>();
+  private readonly builtins = new Map<string, vm.Module>();
+  private env = "";
+
+  constructor(
+    private readonly store: ModuleStore,
+    private readonly runner: ActionRunner,
+  ) {
+    this.install();
+  }
+
+  currentCall(): ActionCall | undefined {
+    return this.current.getStore();
+  }
+
+  forget(): void {
+    this.namespaces.clear();
+  }
+
+  async run(call: ActionCall, payload: string): Promise<string> {
+    const { start } = call;
+    return this.current.run(call, async () => {
+      const namespace = this.namespace(call);
+      if (start.what === "analyze") {
+        return describeModule(namespace, start, this.store.get(ModuleStore.id(start.def, start.path, true))?.source ?? "");
+      }
+      const registered = exportedFunction(namespace, start.path, start.fn);
+      const invoke = registered["invokeAction"];
+      if (typeof invoke !== "function") throw new PlatformError(`Couldn't find "${start.fn}" in module "${start.path}".`);
+      return String(await (invoke as (id: string, args: string) => Promise<unknown>).call(registered, start.requestId ?? "", payload));
+    });
+  }
+
+  private namespace(call: ActionCall): Record<string, unknown> {
+    const { start } = call;
+    const env = JSON.stringify(start.env);
+    if (env !== this.env) {
+      this.env = env;
+      this.namespaces.clear();
+      for (const name of Object.keys(process.env)) delete process.env[name];
+      Object.assign(process.env, { LANG: "en_US.UTF-8", TZ: "UTC", PATH: "/usr/bin:/bin" }, start.env);
+    }
+    const key = `${start.def}|${start.path}`;
+    let namespace = this.namespaces.get(key);
+    if (namespace === undefined) {
+      namespace = evaluateModule(this.store, start.path, {
+        def: start.def,
+        node: true,
+        context: undefined,
+        external: (specifier) => this.builtin(specifier),
+        dynamicImport: "allow",
+        typeError: (message) => new TypeError(message),
+      });
+      this.namespaces.set(key, namespace);
+    }
+    return namespace;
+  }
+
+  private builtin(specifier: string): vm.Module | null {
+    const present = this.builtins.get(specifier);
+    if (present !== undefined) return present;
+    const bare = specifier.replace(/^node:/, "");
+    if (!builtinModules.includes(bare)) return null;
+    const exports = process.getBuiltinModule(bare) as unknown as Record<string, unknown>;
+    const names = [...new Set([...Object.keys(exports), "default"])];
+    const module = new vm.SyntheticModule(
+      names,
+      function (this: vm.SyntheticModule) {
+        for (const name of names) this.setExport(name, name === "default" ? exports : exports[name]);
+      },
+      { identifier: specifier },
+    );
+    this.builtins.set(specifier, module);
+    return module;
+  }
+
+  private install(): void {
+    const syscall = (op: string, json: string): Promise<string> =>
+      new Promise((resolve, reject) => {
+        const call = this.current.getStore();
+        if (call === undefined) {
+          reject(new Error(`${op} outside of a Convex function`));
+          return;
+        }
+        this.runner.syscall(call, op, json, resolve, (message, data) => {
+          reject(Object.assign(new Error(message), data === undefined ? {} : { data: JSON.parse(data) as unknown }));
+        });
+      });
+    const scope = globalThis as Record<string, unknown>;
+    scope["Convex"] = {
+      syscall: (op: string) => {
+        throw new Error(`Unknown operation ${op}`);
+      },
+      asyncSyscall: syscall,
+      jsSyscall: (op: string, args: Record<string, unknown>) => storageCall(op, args, syscall),
+    };
+    scope["fetch"] = (input: unknown, init: unknown) => hostFetch(input, init, syscall);
+    scope["require"] = createRequire("file:///node/index.js");
+    scope["__dirname"] = "/node";
+    scope["__filename"] = "/node/index.js";
+    process.exit = (() => {
+      throw new Error("process.exit() called");
+    }) as typeof process.exit;
+    for (const [name, level] of Object.entries(LEVELS)) {
+      (console as unknown as Record<string, unknown>)[name] = (...args: unknown[]) => this.log(level, args);
+    }
+  }
+
+  private log(level: string, args: unknown[]): void {
+    const call = this.current.getStore();
+    if (call === undefined) return;
+    const text = args.map((arg) => (typeof arg === "string" ? `'${arg}'` : inspect(arg))).join(" ");
+    this.runner.send({ t: "log", call: call.id, level }, text);
+  }
+}

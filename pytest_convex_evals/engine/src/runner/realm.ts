@@ -1,0 +1,183 @@
+/** A fresh context per call, dressed as the platform's default runtime. */
+
+import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import vm from "node:vm";
+
+import type { StartOptions } from "../shared/protocol.js";
+import { BOOTSTRAP } from "./bootstrap.js";
+import { PlatformError } from "./failures.js";
+import { inspect } from "./inspect.js";
+import { evaluateModule, evaluateScripts, NeedsModules, type ModuleStore } from "./modules.js";
+import { Random } from "./random.js";
+import { guardedSubtle } from "./subtle.js";
+
+export type Answer = { value: string; error?: undefined } | { error: string; value?: undefined };
+
+/** What a realm needs from the one who runs it. */
+export interface RealmHost {
+  /** Current time of the call in milliseconds. */
+  now(): number;
+  sync(op: string, json: string): Answer;
+  async(op: string, json: string, resolve: (json: string) => void, reject: (message: string, data?: string) => void): void;
+  log(level: string, text: string): void;
+  /** Work of the host that will settle a promise of the realm later. */
+  pending<T>(work: Promise<T>): Promise<T>;
+  js?(op: string, args: Record<string, unknown>, call: AsyncCall): unknown;
+  fetch?(input: unknown, init: unknown, call: AsyncCall): Promise<unknown>;
+}
+export type AsyncCall = (op: string, json: string) => Promise<string>;
+
+const script = new vm.Script(BOOTSTRAP, { filename: "runtime.js" });
+
+const SHARED: Record<string, unknown> = {
+  ArrayBuffer, SharedArrayBuffer, DataView,
+  Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array,
+  Float32Array, Float64Array, BigInt64Array, BigUint64Array,
+  URL, URLSearchParams, TextEncoder, TextDecoder, TextEncoderStream, TextDecoderStream,
+  Event, EventTarget, AbortController, AbortSignal, DOMException,
+  ReadableStream, ReadableStreamBYOBReader, ReadableStreamDefaultReader, TransformStream, WritableStream, WritableStreamDefaultWriter,
+  Blob, File, Headers, FormData, Request, Response,
+  atob, btoa, AsyncLocalStorage, AsyncResource,
+  Crypto: globalThis.Crypto, SubtleCrypto: globalThis.SubtleCrypto,
+};
+const ERRORS = { Error, TypeError, RangeError, SyntaxError, EvalError, ReferenceError, URIError };
+
+/** What the environment of an evaluation allows beside plain computation. */
+const FORBIDDEN_IN: Partial<Record<StartOptions["what"], string>> = { config: "definition", auth: "auth config file" };
+
+export class Realm {
+  readonly context: vm.Context;
+  private random: Random;
+  private importing = true;
+  private readonly make: { makeError(message: string): Error; makeTypeError(message: string): Error };
+
+  constructor(
+    private readonly start: StartOptions,
+    private readonly host: RealmHost,
+  ) {
+    this.random = new Random(start.importSeed);
+    this.context = vm.createContext(vm.constants.DONT_CONTEXTIFY, { microtaskMode: undefined });
+    const setup = script.runInContext(this.context) as (host: unknown, shared: unknown) => Realm["make"];
+    this.make = setup(this.hostObject(), SHARED);
+  }
+
+  private get isAction(): boolean {
+    return this.start.what === "action" || this.start.what === "http";
+  }
+
+  private hostObject(): Record<string, unknown> {
+    const { host } = this;
+    const started = performance.now();
+    const quiet = FORBIDDEN_IN[this.start.what] !== undefined || this.start.what === "schema";
+    return {
+      errors: ERRORS,
+      actions: this.isAction,
+      now: () => Math.floor(this.now()),
+      realNow: () => performance.now(),
+      random: () => this.randomness("Math.random").next(),
+      randomUUID: () => this.randomness("crypto.randomUUID").uuid(),
+      fill: (bytes: Uint8Array) => this.randomness("crypto.getRandomValues").fill(bytes),
+      env: (name: string) => this.readEnv(name),
+      log: (level: string, args: unknown[]) => (quiet ? undefined : host.log(level, args.map((arg) => inspect(arg)).join(" "))),
+      logText: (level: string, text: string) => (quiet ? undefined : host.log(level, text)),
+      inspectAll: (args: unknown[]) => args.map((arg) => inspect(arg)).join(" "),
+      sync: (op: string, json: string): Answer => (this.importing ? { error: this.importRefusal(op) } : host.sync(op, json)),
+      async: (op: string, json: string, resolve: (json: string) => void, reject: (message: string, data?: string) => void) => {
+        if (this.importing) reject(this.importRefusal(op));
+        else host.async(op, json, resolve, reject);
+      },
+      js: (op: string, args: Record<string, unknown>, call: AsyncCall) => {
+        if (this.importing) throw this.make.makeError(this.importRefusal(op));
+        if (host.js === undefined) throw this.make.makeError(`Unknown JS operation ${op}`);
+        return host.js(op, args, call);
+      },
+      fetch: (input: unknown, init: unknown, call: AsyncCall) => {
+        if (this.importing) return Promise.reject(this.make.makeError("fetch() unsupported at import time"));
+        return (host.fetch as NonNullable<RealmHost["fetch"]>)(input, init, call);
+      },
+      refusal: (what: string) =>
+        this.importing ? `${what} unsupported at import time` : `Can't use ${what} in queries and mutations. Please consider using an action. See https://docs.convex.dev/functions/actions for more details.`,
+      subtle: guardedSubtle(
+        this.isAction ? null : () => (this.importing ? "Cannot use cryptographic randomness at import time" : "Can't use cryptographic randomness in queries and mutations. Please consider using an action."),
+        (message) => this.make.makeError(message),
+        (work) => host.pending(work),
+      ),
+      performanceNow: () => (this.start.what === "query" || this.importing ? 0 : Math.floor((performance.now() - started) * 10) / 10),
+      timeOrigin: this.start.now,
+      structuredClone: (value: unknown) => structuredClone(value),
+    };
+  }
+
+  private now(): number {
+    this.refuseIn("Date");
+    return this.importing && this.start.what !== "schema" ? this.start.importNow : this.host.now();
+  }
+
+  private randomness(what: string): Random {
+    this.refuseIn(what);
+    return this.random;
+  }
+
+  private refuseIn(what: string): void {
+    const where = FORBIDDEN_IN[this.start.what];
+    if (where !== undefined) throw this.make.makeError(`${what} unsupported when evaluating ${where}`);
+  }
+
+  private readEnv(name: string): { value?: string; error?: string } {
+    if (this.start.what === "schema") return { error: "Environment variables unsupported when evaluating schema" };
+    if (!/^[a-zA-Z_]+[a-zA-Z0-9_]*$/.test(name)) {
+      return { error: `Environment variable name "${name}" is invalid: it must start with a letter and only contain letters, numbers, and underscores.` };
+    }
+    const value = Object.hasOwn(this.start.env, name) ? this.start.env[name] : undefined;
+    if (value === undefined && this.start.what === "auth") {
+      return { error: `Environment variable ${name} is used in auth config file but its value was not set` };
+    }
+    return value === undefined ? {} : { value };
+  }
+
+  private importRefusal(op: string): string {
+    if (op === "host/sleep") return "setTimeout unsupported at import time";
+    return op.startsWith("storage/") || op.includes("storage") ? "storage unsupported at import time" : "Can't use database at import time";
+  }
+
+  /** Evaluates a module; afterwards the realm is out of the import phase. May throw NeedsModules, then another realm is needed. */
+  load(store: ModuleStore, asModules: boolean): Record<string, unknown> {
+    const { start } = this;
+    const evaluate = asModules ? evaluateModule : evaluateScripts;
+    const namespace = evaluate(store, start.path, {
+      def: start.def,
+      node: false,
+      context: this.context,
+      external: () => null,
+      ...(start.components === undefined ? {} : { components: start.components }),
+      dynamicImport: this.isAction ? "allow" : "refuse",
+      typeError: (message) => this.make.makeTypeError(message),
+    });
+    this.importing = false;
+    this.random = new Random(start.seed);
+    return namespace;
+  }
+}
+
+const CALLS: readonly StartOptions["what"][] = ["query", "mutation", "action", "http"];
+
+/** A realm with its module evaluated: calls run as scripts where they can, descriptions always as real modules. */
+export function openRealm(start: StartOptions, host: RealmHost, store: ModuleStore): Record<string, unknown> {
+  if (CALLS.includes(start.what)) {
+    try {
+      return new Realm(start, host).load(store, false);
+    } catch (error) {
+      if (!(error instanceof NeedsModules)) throw error;
+    }
+  }
+  return new Realm(start, host).load(store, true);
+}
+
+/** The registered function under an export name. */
+export function exportedFunction(namespace: Record<string, unknown>, path: string, name: string): Record<string, unknown> {
+  const found = namespace[name];
+  if ((typeof found !== "object" && typeof found !== "function") || found === null) {
+    throw new PlatformError(`Couldn't find "${name}" in module "${path}".`);
+  }
+  return found as Record<string, unknown>;
+}

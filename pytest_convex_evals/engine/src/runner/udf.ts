@@ -1,0 +1,170 @@
+/**
+ * The transactional runner: queries, mutations, analysis and evaluation of definitions.
+ *
+ * It works strictly in steps. A step runs JavaScript until the microtask queue is empty, reports what happened and then blocks on
+ * the pipe, so that the core can attribute the processor time of a step to one call.
+ */
+
+import type { Frame } from "../shared/frames.js";
+import type { StartOptions } from "../shared/protocol.js";
+import { describeModule } from "./analyze.js";
+import { flush, queue, receive } from "./channel.js";
+import { describeThrown, PlatformError, StackMapper } from "./failures.js";
+import { ModuleStore } from "./modules.js";
+import { exportedFunction, openRealm, type Answer } from "./realm.js";
+
+interface Call {
+  id: number;
+  start: StartOptions;
+  /** A call that has returned may still have operations under way, and may still fail by one of them. */
+  state: "running" | "returned" | "failed";
+  nextSyscall: number;
+  waiting: Map<number, { resolve: (json: string) => void; reject: (message: string, data?: string) => void }>;
+  /** Promises of the host that will wake the realm. */
+  hostWork: number;
+}
+
+/** Turns of the event loop granted to host promises when a call has nothing else to wait for. */
+const IDLE_TURNS = 64;
+
+const store = new ModuleStore(new StackMapper());
+const calls = new Map<number, Call>();
+let current: Call | null = null;
+let stepOf = 0;
+
+export function runTransactional(): void {
+  process.on("unhandledRejection", (reason) => {
+    if (current !== null) fail(current, reason);
+  });
+  queue({ t: "ready" });
+  flush();
+  setImmediate(turn);
+}
+
+function turn(): void {
+  let running = false;
+  while (!running) running = handle(receive());
+  setImmediate(() => settle(0));
+}
+
+/** Ends the step once the call is finished, waits for the core, or has had its chance to be woken by the host. */
+function settle(turns: number): void {
+  const call = current;
+  if (call !== null && call.waiting.size === 0) {
+    if (call.hostWork > 0 || (call.state === "running" && turns < IDLE_TURNS)) {
+      setImmediate(() => settle(turns + 1));
+      return;
+    }
+    if (call.state === "running") fail(call, new PlatformError("Returned promise will never resolve"));
+    calls.delete(call.id);
+  }
+  queue({ t: "yield", call: stepOf, leaked: store.leaked });
+  current = null;
+  flush();
+  turn();
+}
+
+/** Handles one frame. Returns whether JavaScript of a call now runs. */
+function handle(frame: Frame): boolean {
+  const header = frame.header as Record<string, unknown> & { t: string };
+  switch (header.t) {
+    case "module":
+      store.add(String(header["def"]), String(header["path"]), header["node"] === true, frame.payload);
+      return false;
+    case "sourceMap":
+      store.mapper.add(ModuleStore.id(String(header["def"]), String(header["path"]), header["node"] === true), frame.payload);
+      return false;
+    case "forget":
+      store.clear();
+      return false;
+    case "drop":
+      calls.delete(header["call"] as number);
+      return false;
+    case "start":
+      stepOf = header["call"] as number;
+      startCall(header["call"] as number, header as unknown as StartOptions, frame.payload);
+      return true;
+    case "resolve":
+      return resolveSyscall(header, frame.payload);
+    default:
+      return false;
+  }
+}
+
+function resolveSyscall(header: Record<string, unknown>, payload: string): boolean {
+  stepOf = header["call"] as number;
+  const call = calls.get(stepOf);
+  const waiting = call?.waiting.get(header["id"] as number);
+  if (call === undefined || waiting === undefined) return header["more"] !== true;
+  current = call;
+  call.waiting.delete(header["id"] as number);
+  if (header["ok"] === true) waiting.resolve(payload);
+  else waiting.reject(payload, header["data"] as string | undefined);
+  return header["more"] !== true;
+}
+
+function startCall(id: number, start: StartOptions, payload: string): void {
+  const call: Call = { id, start, state: "running", nextSyscall: 0, waiting: new Map(), hostWork: 0 };
+  calls.set(id, call);
+  current = call;
+  try {
+    run(call, payload);
+  } catch (error) {
+    fail(call, error);
+  }
+}
+
+function run(call: Call, payload: string): void {
+  const { start } = call;
+  const namespace = openRealm(start, {
+    now: () => start.now,
+    sync: (op, json) => syncSyscall(call, op, json),
+    async: (op, json, resolve, reject) => {
+      const id = call.nextSyscall++;
+      call.waiting.set(id, { resolve, reject });
+      queue({ t: "syscall", call: call.id, id, op }, json);
+    },
+    log: (level, text) => queue({ t: "log", call: call.id, level }, text),
+    pending: async (work) => {
+      call.hostWork += 1;
+      try {
+        return await work;
+      } finally {
+        call.hostWork -= 1;
+      }
+    },
+  }, store);
+  if (start.what !== "query" && start.what !== "mutation") {
+    const source = store.get(ModuleStore.id(start.def, start.path, false))?.source ?? "";
+    succeed(call, describeModule(namespace, start, source));
+    return;
+  }
+  const registered = exportedFunction(namespace, start.path, start.fn);
+  const invoke = registered[start.what === "query" ? "invokeQuery" : "invokeMutation"];
+  if (typeof invoke !== "function") throw new PlatformError(`Couldn't find "${start.fn}" in module "${start.path}".`);
+  const result = (invoke as (args: string) => Promise<unknown>).call(registered, payload);
+  Promise.resolve(result).then(
+    (value) => succeed(call, String(value)),
+    (error: unknown) => fail(call, error),
+  );
+}
+
+function syncSyscall(call: Call, op: string, json: string): Answer {
+  queue({ t: "sync", call: call.id, op }, json);
+  flush();
+  const frame = receive();
+  return frame.header["ok"] === true ? { value: frame.payload } : { error: frame.payload };
+}
+
+function succeed(call: Call, payload: string): void {
+  if (call.state !== "running") return;
+  call.state = "returned";
+  queue({ t: "done", call: call.id, ok: true }, payload);
+}
+
+function fail(call: Call, thrown: unknown): void {
+  if (call.state === "failed") return;
+  call.state = "failed";
+  call.waiting.clear();
+  queue({ t: "done", call: call.id, ok: false }, JSON.stringify(describeThrown(thrown, store.mapper)));
+}

@@ -1,0 +1,62 @@
+/**
+ * Message types on the pipe between core and runner.
+ *
+ * The transactional runner ("udf") works in steps: each `start` or last `resolve` of a batch makes it run JavaScript until
+ * nothing is left to run, and it answers with the frames that happened and one `yield`. The action runners ("action", "node")
+ * send frames as they happen.
+ */
+
+export type RunnerKind = "udf" | "action" | "node";
+
+/** Core → runner. `call` numbers are unique for the life of the runner. */
+export type CoreHeader =
+  | { t: "module"; def: string; path: string; node: boolean }
+  | { t: "sourceMap"; def: string; path: string; node: boolean }
+  | { t: "forget" }
+  | ({ t: "start"; call: number } & StartOptions)
+  | { t: "resolve"; call: number; id: number; ok: boolean; data?: string; more: boolean; now: number }
+  | { t: "sync"; ok: boolean }
+  | { t: "chunk"; call: number; end: boolean }
+  | { t: "drop"; call: number };
+
+export interface StartOptions {
+  /** What to do with the module. `query`… call a function; the others evaluate and describe. */
+  what: "query" | "mutation" | "action" | "http" | "analyze" | "schema" | "config" | "auth";
+  def: string;
+  path: string;
+  fn: string;
+  /** Frozen (queries, mutations) or starting (actions) time in milliseconds. */
+  now: number;
+  /** Whether the time of an action stands still between answers of the core (virtual clock). */
+  frozen?: boolean;
+  seed: number;
+  importNow: number;
+  importSeed: number;
+  env: Record<string, string>;
+  /** For http: method, url, headers. The body follows as the payload in base64. */
+  request?: { method: string; url: string; routePath: string; headers: [string, string][]; hasBody: boolean };
+  requestId?: string;
+  /** For config: names of the component definitions evaluated before, by path. */
+  components?: Record<string, string>;
+}
+
+/** Runner → core. */
+export type RunnerHeader =
+  | { t: "ready" }
+  | { t: "sync"; call: number; op: string }
+  | { t: "syscall"; call: number; id: number; op: string }
+  | { t: "log"; call: number; level: string }
+  | { t: "done"; call: number; ok: boolean }
+  | { t: "head"; call: number }
+  | { t: "chunk"; call: number; end: boolean }
+  | { t: "yield"; call: number };
+
+/** Payload of a failed `done`. */
+export interface WireError {
+  /** `Uncaught Name: message`, or a bare text for failures of the platform. */
+  message: string;
+  /** Source-mapped stack lines, outermost last. */
+  frames: string[];
+  /** Convex JSON text of a ConvexError's data. */
+  data?: string;
+}

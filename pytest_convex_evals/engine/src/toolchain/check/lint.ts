@@ -1,0 +1,85 @@
+/** Lint rules that catch bugs, not style; comments and configs of a submission cannot switch them off. */
+import { join } from "node:path";
+import type { Linter } from "eslint";
+import type ts from "typescript";
+
+import type { Finding } from "./method.js";
+
+const BUGS: Linter.RulesRecord = {
+  "@typescript-eslint/await-thenable": "error",
+  "@typescript-eslint/no-array-delete": "error",
+  "@typescript-eslint/no-explicit-any": "error",
+  "@typescript-eslint/no-floating-promises": "error",
+  "@typescript-eslint/no-for-in-array": "error",
+  "@typescript-eslint/no-implied-eval": "error",
+  "@typescript-eslint/no-misused-promises": ["error", { checksVoidReturn: { attributes: false } }],
+  "@typescript-eslint/no-misused-spread": "error",
+  "@typescript-eslint/no-unsafe-argument": "error",
+  "@typescript-eslint/no-unsafe-assignment": "error",
+  "@typescript-eslint/no-unsafe-call": "error",
+  "@typescript-eslint/no-unsafe-function-type": "error",
+  "@typescript-eslint/no-unsafe-member-access": "error",
+  "@typescript-eslint/no-unsafe-return": "error",
+  "@typescript-eslint/only-throw-error": "error",
+  "for-direction": "error",
+  "getter-return": "error",
+  "no-async-promise-executor": "error",
+  "no-class-assign": "error",
+  "no-compare-neg-zero": "error",
+  "no-cond-assign": "error",
+  "no-constant-binary-expression": "error",
+  "no-debugger": "error",
+  "no-dupe-else-if": "error",
+  "no-duplicate-case": "error",
+  "no-loss-of-precision": "error",
+  "no-self-assign": "error",
+  "no-sparse-arrays": "error",
+  "no-unsafe-finally": "error",
+  "no-unsafe-optional-chaining": "error",
+  "use-isnan": "error",
+  "valid-typeof": "error",
+};
+
+const REACT: Linter.RulesRecord = { "react-hooks/rules-of-hooks": "error" };
+
+/** ESLint is large, and many submissions never get as far as linting. */
+async function load() {
+  const [eslint, hooks, typescript] = await Promise.all([
+    import("eslint"),
+    import("eslint-plugin-react-hooks"),
+    import("typescript-eslint"),
+  ]);
+  return { Linter: eslint.Linter, reactHooks: hooks.default, tseslint: typescript.default };
+}
+
+let loaded: ReturnType<typeof load> | undefined;
+
+/** Complaints about one file of a program; `name` is its path in the project. */
+export async function lintFile(program: ts.Program, root: string, name: string, text: string): Promise<Finding[]> {
+  const { Linter, reactHooks, tseslint } = await (loaded ??= load());
+  const client = name.startsWith("src/");
+  const config: Linter.Config = {
+    files: ["**/*.{ts,tsx,mts,cts}"],
+    languageOptions: {
+      parser: tseslint.parser as Linter.Parser,
+      parserOptions: { programs: [program], ecmaFeatures: { jsx: name.endsWith("x") } },
+    },
+    plugins: {
+      "@typescript-eslint": tseslint.plugin as unknown as NonNullable<Linter.Config["plugins"]>[string],
+      "react-hooks": reactHooks as unknown as NonNullable<Linter.Config["plugins"]>[string],
+    },
+    linterOptions: { noInlineConfig: true, reportUnusedDisableDirectives: "off" },
+    rules: client ? { ...BUGS, ...REACT } : BUGS,
+  };
+  const linter = new Linter({ configType: "flat", cwd: root });
+  return linter
+    .verify(text, [config], { filename: join(root, name) })
+    .filter((message) => message.severity === 2 && !(message.fatal ?? false))
+    .map((message) => ({
+      file: name,
+      line: message.line,
+      column: message.column,
+      rule: message.ruleId ?? "eslint",
+      message: message.message,
+    }));
+}

@@ -1,0 +1,48 @@
+/**
+ * The trusted toolchain worker: JSON lines in, JSON lines out.
+ *
+ * A request `{"id", "method", "params"}` is answered by `{"id", "result"}` or `{"id", "error": {"code", "message"}}`.
+ * The first line says that the worker is ready. Submitted code is parsed here and never evaluated. The worker ends
+ * when its stdin closes, and nothing but answers may reach stdout.
+ */
+import { createInterface } from "node:readline";
+import ts from "typescript";
+import { methods, RequestError } from "./methods.js";
+
+const write = process.stdout.write.bind(process.stdout);
+const answer = (line: unknown): void => void write(`${JSON.stringify(line)}\n`);
+
+// A library that prints must not break the protocol.
+process.stdout.write = process.stderr.write.bind(process.stderr) as typeof process.stdout.write;
+
+function fault(error: unknown): { code: string; message: string } {
+  if (error instanceof RequestError) return { code: error.code, message: error.message };
+  return { code: "internal", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
+}
+
+async function handle(line: string): Promise<void> {
+  let id: unknown = null;
+  try {
+    let request: unknown;
+    try {
+      request = JSON.parse(line);
+    } catch {
+      throw new RequestError("bad_request", "the line is not JSON");
+    }
+    if (typeof request !== "object" || request === null)
+      throw new RequestError("bad_request", "the request is not an object");
+    const { id: given, method, params } = request as { id?: unknown; method?: unknown; params?: unknown };
+    id = given ?? null;
+    const run = methods.get(String(method));
+    if (run === undefined) throw new RequestError("unknown_method", `there is no method ${JSON.stringify(method)}`);
+    const result = await run(params);
+    answer({ id, result });
+  } catch (error) {
+    answer({ id, error: fault(error) });
+  }
+}
+
+answer({ ready: { typescript: ts.version, node: process.version } });
+for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  if (line.trim() !== "") await handle(line);
+}

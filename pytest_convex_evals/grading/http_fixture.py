@@ -1,0 +1,138 @@
+"""A loopback HTTP server that graders program: it answers rightly, wrongly, slowly or not at all."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+_MAX_BODY = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a submission asked for."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    delay: float
+    hang_up: bool
+
+
+@dataclass(slots=True)
+class HttpFixture:
+    """Programmed by `answer`; everything that arrives is in `requests`."""
+
+    requests: list[Request] = field(default_factory=list)
+    _answers: dict[tuple[str, str], list[_Answer]] = field(default_factory=dict)
+    _server: ThreadingHTTPServer | None = None
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self) -> HttpFixture:
+        """Listen on a free loopback port."""
+        fixture = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _handle(self) -> None:
+                fixture._serve(self)
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _handle
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="http-fixture", daemon=True).start()
+        return self
+
+    @property
+    def url(self) -> str:
+        """Origin of the server, without a slash at the end."""
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def answer(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        status: int = 200,
+        body: str | bytes = b"",
+        json_body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        hang_up: bool = False,
+    ) -> None:
+        """Answer requests for a path; several answers are given in turn, the last one for ever."""
+        data = body.encode() if isinstance(body, str) else body
+        kind = {"Content-Type": "text/plain; charset=utf-8"}
+        if json_body is not None:
+            data, kind = json.dumps(json_body).encode(), {"Content-Type": "application/json"}
+        prepared = _Answer(status, data, {**kind, **(headers or {})}, delay, hang_up)
+        with self._lock:
+            self._answers.setdefault((method.upper(), path), []).append(prepared)
+
+    def forget(self) -> None:
+        """Drop all answers and requests."""
+        with self._lock:
+            self._answers.clear()
+            self.requests.clear()
+
+    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+        length = min(int(handler.headers.get("Content-Length") or 0), _MAX_BODY)
+        body = handler.rfile.read(length)
+        parts = urlsplit(handler.path)
+        headers = {name.lower(): value for name, value in handler.headers.items()}
+        request = Request(handler.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
+        with self._lock:
+            self.requests.append(request)
+            prepared = self._answers.get((request.method, request.path), [])
+            answer = prepared.pop(0) if len(prepared) > 1 else prepared[0] if prepared else None
+        if answer is None:
+            answer = _Answer(404, b"the grader has no answer for this path", {"Content-Type": "text/plain"}, 0.0, False)
+        if answer.delay:
+            self._ended.wait(answer.delay)
+        handler.close_connection = True
+        if answer.hang_up:
+            return
+        try:
+            handler.send_response(answer.status)
+            for name, value in answer.headers.items():
+                handler.send_header(name, value)
+            handler.send_header("Content-Length", str(len(answer.body)))
+            handler.end_headers()
+            if request.method != "HEAD":
+                handler.wfile.write(answer.body)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Stop; requests that are being delayed end now."""
+        self._ended.set()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None

@@ -1,0 +1,68 @@
+"""What a check can ask for by naming an argument: each is made fresh for the check that wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_convex_evals.backends.base import Backend
+from pytest_convex_evals.grading.app import App
+from pytest_convex_evals.grading.clock import Clock
+from pytest_convex_evals.grading.http_fixture import HttpFixture
+from pytest_convex_evals.grading.polling import poll_until
+from pytest_convex_evals.grading.reference import reference_of
+from pytest_convex_evals.grading.sources import Sources
+
+if TYPE_CHECKING:
+    from pytest_convex_evals.grading.steps.base import Bench
+
+_SOURCES_S = 60.0
+
+
+class Props:
+    """Makers of arguments, and the end of what they made."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._of_check = ExitStack()
+        self._sources: Sources | None = None
+        self.makers: dict[str, Callable[[], Any]] = {"files": self._files, "sources": self._read_sources}
+        if bench.backend is not None:
+            backend = bench.backend
+            self.makers |= {
+                "app": lambda: App(backend),
+                "clock": lambda: Clock(backend),
+                "http": lambda: self._http(backend),
+                "poll_until": lambda: poll_until,
+                "reference": lambda: reference_of(bench.item, bench.tools),
+            }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._of_check.close()
+
+    def begin_check(self) -> None:
+        """Every check starts from a freshly reset backend."""
+        self._of_check.close()
+        if self._bench.backend is not None:
+            self._bench.backend.reset()
+            self._bench.backend.allow_fetch([])
+
+    def _files(self) -> MappingProxyType[str, str]:
+        return MappingProxyType(dict(self._bench.files))
+
+    def _read_sources(self) -> Sources:
+        if self._sources is None:
+            facts = self._bench.tools.worker.request("sources", {"files": self._bench.files}, deadline_s=_SOURCES_S)
+            self._sources = Sources.from_facts(facts)
+        return self._sources
+
+    def _http(self, backend: Backend) -> HttpFixture:
+        fixture = HttpFixture().start()
+        self._of_check.callback(fixture.close)
+        backend.allow_fetch([fixture.url])
+        return fixture

@@ -1,0 +1,49 @@
+"""The tools of one pytest worker, each made on first need and kept for the next cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_convex_evals.backends.base import Backend
+from pytest_convex_evals.backends.embedded import EmbeddedBackend
+from pytest_convex_evals.engine.setup import Toolchain
+from pytest_convex_evals.errors import SetupError, Trouble
+from pytest_convex_evals.grading.packages import PackageStore
+from pytest_convex_evals.grading.toolchain import ToolchainWorker
+
+_REPAIR = "run `convex-evals setup --force`"
+
+
+class Tools:
+    """Toolchain, package store, toolchain worker and backends."""
+
+    def __init__(self, set_up: Callable[[], Toolchain], cache: Path) -> None:
+        self._set_up = set_up
+        self.cache = cache
+        self._toolchain: Toolchain | None = None
+        self.worker = ToolchainWorker(self.toolchain)
+
+    def toolchain(self) -> Toolchain:
+        """Node and its packages."""
+        if self._toolchain is None:
+            try:
+                self._toolchain = self._set_up()
+            except SetupError as error:
+                raise Trouble("toolchain", str(error), remedy=error.remedy) from None
+            except OSError as error:
+                reason = f"the set-up of the Node toolchain failed: {error}"
+                raise Trouble("toolchain", reason, remedy=_REPAIR) from None
+        return self._toolchain
+
+    def packages(self) -> PackageStore:
+        """Where the packages of submissions are installed."""
+        return PackageStore(self.cache / "packages", self.toolchain())
+
+    def backend(self) -> Backend:
+        """A fresh, empty backend; whoever asks for it closes it."""
+        return EmbeddedBackend(self.toolchain())
+
+    def close(self) -> None:
+        """End what was started."""
+        self.worker.close()

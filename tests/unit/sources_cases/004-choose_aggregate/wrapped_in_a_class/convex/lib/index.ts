@@ -1,0 +1,1 @@
+export { board as leaderboard } from "./board";
