@@ -22,6 +22,7 @@ class ControllerHooks:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
+        self._ended = False
 
     def say_through(self, config: pytest.Config) -> None:
         """Progress goes where pytest writes."""
@@ -97,7 +98,7 @@ class ControllerHooks:
     def pytest_report_teststatus(self, report: Any, config: pytest.Config) -> tuple[str, str, Any] | None:
         """Verbose lines say how many checks passed."""
         record = self._controller.records.get(report.nodeid)
-        if record is None or config.get_verbosity() <= 0:
+        if record is None or config.get_verbosity() <= 0 or self._ended:
             return None
         from pytest_convex_evals.rendering import status_word
 
@@ -110,6 +111,7 @@ class ControllerHooks:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The run ends; a verdict that is not in the journal is not a success."""
+        self._ended = True
         self._controller.finish(int(exitstatus))
         if self._controller.problems and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

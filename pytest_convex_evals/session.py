@@ -48,31 +48,28 @@ class Plan:
     """Ids on the command line; each implies its model for its own eval."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other names of models, for `-k`."""
+    guidelines: str = ""
+    """The text that goes into the prompts: read once, so that every process has the same."""
 
     def as_json(self) -> str:
         """For the way to a worker."""
         pasted = [[entry.path, entry.name, entry.submitter, entry.repeat] for entry in self.pasted]
         plain = {"settings": self.settings.as_json(), "run_id": self.run_id, "pasted": pasted}
-        return json.dumps(plain | {"aliases": dict(self.aliases)})
+        return json.dumps(plain | {"aliases": dict(self.aliases), "guidelines": self.guidelines})
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """The way back."""
         plain = json.loads(text)
         pasted = tuple(PastedId(*entry) for entry in plain["pasted"])
-        return cls(Settings.from_json(plain["settings"]), plain["run_id"], pasted, plain["aliases"])
+        settings = Settings.from_json(plain["settings"])
+        return cls(settings, plain["run_id"], pasted, plain["aliases"], plain["guidelines"])
 
     def folder(self) -> RunFolder:
         """The places of the run."""
         from pytest_convex_evals.store.runs import RunFolder
 
         return RunFolder.of(self.run_id, self.settings.dir, self.settings.outputs)
-
-    def guidelines(self) -> str:
-        """The text that goes into the prompts."""
-        from pytest_convex_evals.prompts import guidelines_text
-
-        return guidelines_text(self.settings.experiment, self.settings.guidelines)
 
 
 def generation_places(run: RunFolder) -> Places:
@@ -85,6 +82,7 @@ def generation_places(run: RunFolder) -> Places:
 def make_plan(config: pytest.Config) -> tuple[Plan, Controller]:
     """Read and check all settings; nothing is spent before this succeeded."""
     from pytest_convex_evals.models.registry import registry, resolve
+    from pytest_convex_evals.prompts import guidelines_text
     from pytest_convex_evals.store.runs import check_format, new_run_id
 
     if config.getoption("setuponly", False) or config.getoption("setupplan", False):
@@ -105,7 +103,8 @@ def make_plan(config: pytest.Config) -> tuple[Plan, Controller]:
             )
     check_format(Path(settings.dir))
     aliases = {name: f"{model.litellm} {model.display}" for name, model in models.items()}
-    plan = Plan(settings, new_run_id(), pasted, aliases)
+    guidelines = guidelines_text(settings.experiment, settings.guidelines)
+    plan = Plan(settings, new_run_id(), pasted, aliases, guidelines)
     return plan, Controller(plan, models, merged, config.rootpath, list(config.invocation_params.args))
 
 
@@ -151,7 +150,7 @@ class WorkerSide:
             from pytest_convex_evals.worker import CellGrader
 
             tools = Tools(ensure_toolchain, toolchain_root())
-            self._grader = CellGrader(self.plan.folder(), self.plan.guidelines(), tools, self.loader, self._submission)
+            self._grader = CellGrader(self.plan.folder(), self.plan.guidelines, tools, self.loader, self._submission)
         return self._grader
 
     def _submission(self, item: Eval, cell: Cell) -> Submission:
@@ -239,7 +238,7 @@ class Controller:
 
         places = generation_places(run)
         self._child = GenerationClient(places, self.environment, self.plan.settings.concurrency, self._answered)
-        guidelines, prompts = self.plan.guidelines(), dict[str, Prompt]()
+        guidelines, prompts = self.plan.guidelines, dict[str, Prompt]()
         for node_id, cell in wanted.items():
             if cell.eval_id not in prompts:
                 task = self.rootpath / node_id.partition("::")[0]
@@ -291,7 +290,7 @@ class Controller:
         except BrokenEval:
             return None
         trouble = Trouble("worker_crashed", message, remedy="run the same command again")
-        return record_without_grading(item, cell, node_id, self.plan.folder(), self.plan.guidelines(), trouble)
+        return record_without_grading(item, cell, node_id, self.plan.folder(), self.plan.guidelines, trouble)
 
     @property
     def missing(self) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.abc import Loader
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import Any
 from pytest_convex_evals.cells import Cell
 from pytest_convex_evals.errors import BrokenEval, Trouble, disk_trouble
 from pytest_convex_evals.files import write_atomically
-from pytest_convex_evals.grading.pipeline import errored, run_steps, steps_of, verdict_of
+from pytest_convex_evals.grading.pipeline import defect, errored, run_steps, steps_of, verdict_of
 from pytest_convex_evals.grading.steps.base import Bench
 from pytest_convex_evals.grading.tools import Tools
-from pytest_convex_evals.records import CellRecord, Errored, Expectation, Failed, Passed, StepRecord
+from pytest_convex_evals.records import CellRecord, Errored, Expectation, Failed, Passed, StepName, StepRecord
 from pytest_convex_evals.store.runs import RunFolder
 from pytest_convex_evals.submission import Submission
 from pytest_convex_evals.suite.evals import Eval
@@ -44,40 +45,59 @@ class CellGrader:
         except OSError as error:
             trouble = disk_trouble(error, "the run store")
             return record_without_grading(item, cell, node_id, self.run, self.guidelines, trouble)
-        common = _common(item, cell, node_id, self.run, self.guidelines)
-        steps: tuple[StepRecord, ...] = ()
-        expectation: Expectation | None = None
-        submission = Submission({})
-        started = time.monotonic()
+        submission, started = Submission({}), time.monotonic()
+        graded = Graded(attempt, folder)
         try:
             submission = self.submit(item, cell)
             started = time.monotonic()
-            if submission.answer_text is not None:
-                write_atomically(folder / "answer.md", submission.answer_text, durable=False)
-            bench = Bench(item, submission, folder, self.tools)
-            try:
-                steps = run_steps(steps_of(item.pipeline, self.loader), bench)
-            finally:
-                bench.close()
-            if bench.backend is not None:
-                common |= {"backend_version": bench.backend.version, "sandbox": "node"}
-            verdict = verdict_of(steps)
+            graded = self._graded(item, cell, submission, graded)
+            verdict, expectation = verdict_of(graded.steps), None
             if cell.kind == "wrong":
-                verdict, expectation = judge_wrong(load_wrong(item, cell.slug), steps, verdict)
+                verdict, expectation = judge_wrong(load_wrong(item, cell.slug), graded.steps, verdict)
         except (Trouble, BrokenEval, OSError) as problem:
-            verdict = errored(_as_trouble(problem))
+            verdict, expectation = errored(_as_trouble(problem)), None
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not take the session down
+            verdict, expectation = defect("the work on a cell", error), None
+        common = _common(item, cell, node_id, self.run, self.guidelines)
         record = CellRecord(
-            **common,
-            attempt=attempt,
-            folder=folder.relative_to(self.run.outputs).as_posix(),
+            **{**common, **graded.backend},
+            attempt=graded.attempt,
+            folder=graded.folder.relative_to(self.run.outputs).as_posix(),
             generation=submission.generation,
             verdict=verdict,
-            steps=steps,
+            steps=graded.steps,
             expectation=expectation,
             grading_s=round(time.monotonic() - started, 4),
         )
-        self._keep(folder, record)
+        self._keep(graded.folder, record)
         return record
+
+    def _graded(self, item: Eval, cell: Cell, submission: Submission, first: Graded) -> Graded:
+        """Grade once; once more on a fresh cage when the cage died, and then decide whose fault that is."""
+        once = self._run_pipeline(item, submission, first)
+        step = died_at(once.steps)
+        if step is None:
+            return once
+        again = self._run_pipeline(item, submission, Graded(*self.run.new_attempt(cell)))
+        if died_at(again.steps) != step or not self._reference_passes(item):
+            return again
+        return replace(again, steps=tuple(_crashed(one) if one.name == step else one for one in again.steps))
+
+    def _reference_passes(self, item: Eval) -> bool:
+        with tempfile.TemporaryDirectory(prefix="convex-evals-reference-") as folder:
+            graded = self._run_pipeline(item, Submission(item.answer_files()), Graded(1, Path(folder)))
+        return isinstance(verdict_of(graded.steps), Passed)
+
+    def _run_pipeline(self, item: Eval, submission: Submission, graded: Graded) -> Graded:
+        if submission.answer_text is not None:
+            write_atomically(graded.folder / "answer.md", submission.answer_text, durable=False)
+        bench = Bench(item, submission, graded.folder, self.tools)
+        try:
+            steps = run_steps(steps_of(item.pipeline, self.loader), bench)
+        finally:
+            bench.close()
+        backend = {"backend_version": bench.backend.version, "sandbox": "node"} if bench.backend is not None else {}
+        return replace(graded, steps=steps, backend=backend)
 
     def _keep(self, folder: Path, record: CellRecord) -> None:
         """A copy beside the files; the journal is what counts."""
@@ -85,6 +105,30 @@ class CellGrader:
             write_atomically(folder / "record.json", record.model_dump_json(indent=1) + "\n", durable=False)
         except OSError:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """One attempt at a cell."""
+
+    attempt: int
+    folder: Path
+    steps: tuple[StepRecord, ...] = ()
+    backend: Mapping[str, str] = field(default_factory=dict)
+    """What the record says about the backend that was used."""
+
+
+def died_at(steps: tuple[StepRecord, ...]) -> StepName | None:
+    """The step at which the cage died, if that is why there is no verdict."""
+    verdict = verdict_of(steps)
+    if not isinstance(verdict, Errored) or verdict.cause != "cage":
+        return None
+    return next(step.name for step in steps if isinstance(step.verdict, Errored))
+
+
+def _crashed(step: StepRecord) -> StepRecord:
+    reason = "the process that runs the submission died twice, and the reference passes: the submission crashes it"
+    return step.model_copy(update={"verdict": Failed(cause="crashed", reason=reason)})
 
 
 def _common(item: Eval, cell: Cell, node_id: str, run: RunFolder, guidelines: str) -> dict[str, Any]:

@@ -100,6 +100,10 @@ class Backend(Protocol):
     site_url: str
     admin_key: str
 
+    def deployed(self) -> bool:
+        """A push has been finished."""
+        ...
+
     def reset(self, start: float | None = None) -> None:
         """Drop all data, keep the deployment; begin at a time (milliseconds) when one is given."""
         ...
@@ -136,6 +140,10 @@ class Backend(Protocol):
     def logs(self) -> list[str]: ...  # noqa: D102
     def usage(self) -> Usage: ...  # noqa: D102
     def settle(self, seconds: float) -> None: ...  # noqa: D102
+
+    def runner_deaths(self) -> int:
+        """How often the process that runs submitted code has died by itself."""
+        ...
 
     def prove_alive(self) -> None:
         """Raise `Trouble` when the backend is not there any more."""

@@ -17,7 +17,6 @@ _CONTROL_S = 30.0
 _ADVANCE_S = 60.0
 _MS = 1000.0
 _NOT_FOUND = "FunctionNotFound"
-_RUNNER_DIED = "RunnerDied"
 
 
 class EmbeddedBackend:
@@ -46,6 +45,10 @@ class EmbeddedBackend:
         except PipeError as error:
             raise Trouble("backend", f"the backend refused {op}: {error}") from None
 
+    def deployed(self) -> bool:
+        """A push has been finished."""
+        return bool(self._ask("components"))
+
     def reset(self, start: float | None = None) -> None:
         """Drop all data; begin at a time when one is given."""
         self._usage = Usage(0, 0, 0, 0)
@@ -62,7 +65,9 @@ class EmbeddedBackend:
         except PipeError as error:
             if error.code == "Deadline":
                 raise AssertionError(f"functions that fell due were still running after {_ADVANCE_S:.0f} s") from None
-            raise Trouble("backend", f"the clock could not be moved: {error}", remedy="call clock.start first") from None
+            raise Trouble(
+                "backend", f"the clock could not be moved: {error}", remedy="call clock.start first"
+            ) from None
 
     def allow_fetch(self, origins: Sequence[str]) -> None:
         """Addresses that actions may reach."""
@@ -96,12 +101,9 @@ class EmbeddedBackend:
         self._count(result.get("usage") or {})
         if "error" not in result:
             return decode(result.get("value"))
-        error = result["error"]
-        if error.get("code") == _RUNNER_DIED:
-            raise Trouble("cage", f"the process that runs the submission died in {path}")
-        raise FunctionError(
-            error["message"], data=decode(error.get("data")), not_found=error.get("code") == _NOT_FOUND
-        )
+        failure = result["error"]
+        not_found = failure.get("code") == _NOT_FOUND
+        raise FunctionError(failure["message"], data=decode(failure.get("data")), not_found=not_found)
 
     def _count(self, used: Mapping[str, Any]) -> None:
         self._usage += Usage(
@@ -119,9 +121,9 @@ class EmbeddedBackend:
         """Documents that the schema refuses raise `FunctionError`."""
         try:
             return list(
-                self._core.request(
-                    "insert", {"table": table, "documents": encode(documents)}, deadline_s=_CONTROL_S
-                )["ids"]
+                self._core.request("insert", {"table": table, "documents": encode(documents)}, deadline_s=_CONTROL_S)[
+                    "ids"
+                ]
             )
         except PipeError as error:
             raise FunctionError(f"{table} refuses a document: {error.message}") from None
@@ -165,7 +167,11 @@ class EmbeddedBackend:
         rows = [decode(row) for row in self._ask("scheduled", component="")]
         return [
             ScheduledFunction(
-                row["_id"], row["name"].replace(".js:", ":"), _arguments(row["args"]), row["scheduledTime"], row["state"]["kind"]
+                row["_id"],
+                row["name"].replace(".js:", ":"),
+                _arguments(row["args"]),
+                row["scheduledTime"],
+                row["state"]["kind"],
             )
             for row in rows
         ]
@@ -179,6 +185,10 @@ class EmbeddedBackend:
         answer = self._ask("idle", seconds + _CONTROL_S, deadline=seconds * _MS)
         if not answer["idle"]:
             raise AssertionError(f"functions were still running after {seconds:g} s")
+
+    def runner_deaths(self) -> int:
+        """How often the runner has died by itself; a runner that hit a limit does not count."""
+        return int(self._ask("stats")["runnerDeaths"])
 
     def prove_alive(self) -> None:
         """Raise `Trouble` when the core is gone or silent."""

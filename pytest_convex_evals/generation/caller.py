@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -11,12 +12,14 @@ from pytest_convex_evals.generation.store import Call, Generation, GenerationSto
 from pytest_convex_evals.records import Errored, GenerationRecord
 
 CALL_TIMEOUT_S = 1_800.0
+_SHORTEST_KEY = 8
 
 
 async def buy_answer(call: Call, repeat: int, api_key: str, store: GenerationStore) -> Answer:
     """Call the model once and keep what it said before anything else happens to it."""
     import litellm
 
+    litellm.suppress_debug_info = True
     key = call.key(repeat)
     optional = {"api_key": api_key, "api_base": call.api_base}
     started = time.monotonic()
@@ -34,7 +37,7 @@ async def buy_answer(call: Call, repeat: int, api_key: str, store: GenerationSto
         duration = time.monotonic() - started
         if content_filtered(error):
             return Answer(unstored=_refused(call, repeat, key, duration, str(error)))
-        return Answer(trouble=trouble_of(error))
+        return Answer(trouble=_without_key(trouble_of(error), api_key))
     try:
         generation = _generation(call, repeat, key, time.monotonic() - started, response)
     except Exception as error:  # noqa: BLE001 - a reply that makes no sense
@@ -54,6 +57,13 @@ async def buy_answer(call: Call, repeat: int, api_key: str, store: GenerationSto
     return Answer(generation=key)
 
 
+def _without_key(trouble: Errored, api_key: str) -> Errored:
+    """Providers may repeat the key that they refuse; reports are shown to others."""
+    if len(api_key) < _SHORTEST_KEY:
+        return trouble
+    return trouble.model_copy(update={"reason": trouble.reason.replace(api_key, "***")})
+
+
 def _passed_through(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters that must arrive as labelled, or fail: never silently dropped."""
     if "reasoning_effort" in parameters:
@@ -62,6 +72,8 @@ def _passed_through(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _generation(call: Call, repeat: int, key: str, duration: float, response: Any) -> Generation:
+    if not response.choices:
+        raise ValueError("the reply has no choices")
     choice = response.choices[0]
     message = choice.message
     usage = getattr(response, "usage", None)
@@ -82,10 +94,22 @@ def _generation(call: Call, repeat: int, key: str, duration: float, response: An
         call=call,
         repeat=repeat,
         record=record,
-        text=message.content or "",
-        refusal=getattr(message, "refusal", None) or None,
-        response=response.model_dump(mode="json"),
+        text=_unicode(message.content or ""),
+        refusal=_refusal(message),
+        response=json.loads(_unicode(json.dumps(response.model_dump(), ensure_ascii=False, default=str))),
     )
+
+
+def _unicode(text: str) -> str:
+    """Half a character, as cut-off answers have it, cannot be stored."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _refusal(message: Any) -> str | None:
+    """What the model says instead of an answer; litellm keeps it among the provider's own fields."""
+    own = getattr(message, "provider_specific_fields", None) or {}
+    said = getattr(message, "refusal", None) or own.get("refusal")
+    return _unicode(str(said)) if said else None
 
 
 def _refused(call: Call, repeat: int, key: str, duration: float, said: str) -> Generation:
@@ -100,7 +124,7 @@ def _refused(call: Call, repeat: int, key: str, duration: float, said: str) -> G
         cost_usd=None,
         duration_s=round(duration, 3),
     )
-    return Generation(call=call, repeat=repeat, record=record, text="", refusal=said[:2_000], response={})
+    return Generation(call=call, repeat=repeat, record=record, text="", refusal=_unicode(said[:2_000]), response={})
 
 
 def _count(holder: object, name: str) -> int | None:

@@ -73,6 +73,10 @@ class Desk:
             except OSError as error:
                 trouble = disk_trouble(error, "the answer")
                 return Answer(trouble=Errored(cause=trouble.cause, reason=trouble.reason, remedy=trouble.remedy))
+            except Exception as error:  # noqa: BLE001 - a defect in one answer must not take the others with it
+                traceback.print_exc()
+                reason = f"defect while {ticket.call.litellm_id} was called: {type(error).__name__}"
+                return Answer(trouble=Errored(cause="generation_child", reason=reason, remedy="look into the log"))
 
 
 async def buy(ticket: Ticket, key: str, store: GenerationStore) -> Answer:

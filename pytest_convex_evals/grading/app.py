@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pytest_convex_evals.errors import Trouble
-from pytest_convex_evals.backends.base import ANONYMOUS, FunctionError, Identity, Usage
+from pytest_convex_evals.backends.base import ANONYMOUS, FunctionError, Identity
 from pytest_convex_evals.values import Value
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.abc import Loader
 from pathlib import Path
 
@@ -79,24 +80,26 @@ def run_checks(
     providers: Providers,
     *,
     extra_s: float,
-    begin: Callable[[], None] = lambda: None,
+    before: Callable[[], None] = lambda: None,
+    after: Callable[[], None] = lambda: None,
 ) -> tuple[CheckRecord, ...]:
-    """Every check of a grader, in its order, each after `begin`; one that fails does not disturb the others."""
+    """Every check of a grader, in its order, each between `before` and `after`; none disturbs the others."""
     checks = load_checks(path, loader)
     wanted = {name: bind(path, name, check, providers) for name, check in checks.items()}
+
+    def body(name: str, check: Check) -> None:
+        before()
+        try:
+            check(**{key: _made(key, providers[key]) for key in wanted[name]})
+        finally:
+            after()
+
     return tuple(
-        _run_check(path, name, check, begin, {key: providers[key] for key in wanted[name]}, CHECK_S + extra_s)
-        for name, check in checks.items()
+        _run_check(path, name, partial(body, name, check), CHECK_S + extra_s) for name, check in checks.items()
     )
 
 
-def _run_check(
-    path: Path, name: str, check: Check, begin: Callable[[], None], providers: Providers, deadline_s: float
-) -> CheckRecord:
-    def body() -> None:
-        begin()
-        check(**{key: _made(key, make) for key, make in providers.items()})
-
+def _run_check(path: Path, name: str, body: Callable[[], None], deadline_s: float) -> CheckRecord:
     started = time.monotonic()
     ended = run_with_deadline(body, deadline_s)
     duration = round(time.monotonic() - started, 4)

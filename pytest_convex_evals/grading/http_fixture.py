@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _MAX_BODY = 16 * 2**20
 
 
@@ -50,19 +51,15 @@ class HttpFixture:
 
     def start(self) -> HttpFixture:
         """Listen on a free loopback port."""
-        fixture = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def _handle(self) -> None:
-                fixture._serve(self)
-
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _handle
-
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002
                 return
 
+        for method in _METHODS:
+            setattr(Handler, f"do_{method}", lambda handler: self._serve(handler))
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="http-fixture", daemon=True).start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import platform
 import shutil
 import tempfile
@@ -77,7 +76,14 @@ class PackageStore:
         raise Trouble("registry", f"npm failed ({code}): {summary}", remedy="check the network and npm's settings")
 
     def _try(self, folder: Path, *more: str) -> tuple[str | None, str]:
-        command = [*npm_command(self.toolchain.node), "install", "--json", "--ignore-scripts", "--no-audit", "--no-fund"]
+        command = [
+            *npm_command(self.toolchain.node),
+            "install",
+            "--json",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+        ]
         done = run_command(
             [*command, *more],
             cwd=folder,
@@ -96,7 +102,7 @@ class PackageStore:
 
 
 def _error_of(done: Finished) -> tuple[str, str]:
-    """npm's own code and summary; a death without them is no code of theirs."""
+    """Npm's own code and summary; a death without them is no code of theirs."""
     try:
         error = json.loads(done.output)["error"]
         return str(error["code"]), str(error.get("summary", ""))[:600]
@@ -106,4 +112,4 @@ def _error_of(done: Finished) -> tuple[str, str]:
 
 def link_packages(project: Path, packages: Path) -> None:
     """Give a project the packages of a set."""
-    os.symlink(packages / "node_modules", project / "node_modules", target_is_directory=True)
+    (project / "node_modules").symlink_to(packages / "node_modules", target_is_directory=True)

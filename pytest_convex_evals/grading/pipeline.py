@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.errors import Trouble, disk_trouble
 from pytest_convex_evals.grading.steps.base import Bench, Step, StepResult
@@ -42,15 +43,14 @@ def run_steps(steps: Sequence[Step], bench: Bench) -> tuple[StepRecord, ...]:
     for step in steps:
         started = time.monotonic()
         result = _run(step, bench)
-        records.append(
-            StepRecord(
-                name=step.name,
-                verdict=result.verdict,
-                duration_s=round(time.monotonic() - started, 4),
-                checks=result.checks,
-                notes=result.notes,
-            )
+        record = StepRecord(
+            name=step.name,
+            verdict=result.verdict,
+            duration_s=round(time.monotonic() - started, 4),
+            checks=result.checks,
+            notes=result.notes,
         )
+        records.append(StepRecord.model_validate(encodable(record.model_dump())))
         if step.blocks and not isinstance(result.verdict, Passed):
             break
     return tuple(records)
@@ -64,14 +64,28 @@ def _run(step: Step, bench: Bench) -> StepResult:
     except OSError as error:
         return StepResult(errored(disk_trouble(error, f"a file of the {step.name} step")))
     except Exception as error:  # noqa: BLE001 - a defect of ours must not take the session down
-        _log.exception("defect in the %s step", step.name)
-        reason = f"defect in the {step.name} step: {type(error).__name__}: {error}"
-        return StepResult(Errored(cause="internal", reason=reason, remedy="please report it with the log"))
+        return StepResult(defect(f"the {step.name} step", error))
 
 
 def errored(trouble: Trouble) -> Errored:
     """Trouble as it is recorded."""
-    return Errored(cause=trouble.cause, reason=trouble.reason, remedy=trouble.remedy)
+    return Errored(cause=trouble.cause, reason=encodable(trouble.reason), remedy=encodable(trouble.remedy))
+
+
+def defect(where: str, error: Exception) -> Errored:
+    """A mistake of this package, as it is recorded."""
+    _log.error("defect in %s\n%s", where, encodable("".join(traceback.format_exception(error))))
+    reason = f"defect in {where}: {type(error).__name__}: {error}"
+    return Errored(cause="internal", reason=encodable(reason), remedy="please report it with the log")
+
+
+def encodable(value: Any) -> Any:
+    """The same, with text that every file can hold: messages of graders and tools may have halves of characters."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: encodable(item) for key, item in value.items()}
+    return [encodable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def verdict_of(steps: Sequence[StepRecord]) -> Passed | Failed | Errored:

@@ -60,9 +60,7 @@ class _Capped:
         return (self._head + middle + self._tail).decode(errors="replace")
 
 
-def run_command(
-    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], deadline_s: float
-) -> Finished:
+def run_command(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], deadline_s: float) -> Finished:
     """Run to the end or to the deadline; nothing of its process group outlives the call."""
     process = subprocess.Popen(
         list(argv),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_convex_evals.backends.base import Backend
+from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading.app import App
 from pytest_convex_evals.grading.clock import Clock
 from pytest_convex_evals.grading.http_fixture import HttpFixture
@@ -28,6 +29,7 @@ class Props:
         self._bench = bench
         self._of_check = ExitStack()
         self._sources: Sources | None = None
+        self._deaths = 0
         self.makers: dict[str, Callable[[], Any]] = {"files": self._files, "sources": self._read_sources}
         if bench.backend is not None:
             backend = bench.backend
@@ -51,6 +53,12 @@ class Props:
         if self._bench.backend is not None:
             self._bench.backend.reset()
             self._bench.backend.allow_fetch([])
+            self._deaths = self._bench.backend.runner_deaths()
+
+    def end_check(self) -> None:
+        """What a check saw counts only if the process that runs the submission lived through it."""
+        if self._bench.backend is not None and self._bench.backend.runner_deaths() > self._deaths:
+            raise Trouble("cage", "the process that runs the submission died")
 
     def _files(self) -> MappingProxyType[str, str]:
         return MappingProxyType(dict(self._bench.files))

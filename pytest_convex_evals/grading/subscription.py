@@ -43,7 +43,9 @@ class Subscription:
             self._send(type="Connect", sessionId=str(uuid.uuid4()), connectionCount=0, lastCloseReason=None, clientTs=0)
             if self._identity.kind != "anonymous":
                 acting = {"impersonating": encode(self._identity.attributes)} if self._identity.attributes else {}
-                self._send(type="Authenticate", baseVersion=0, tokenType="Admin", value=self._backend.admin_key, **acting)
+                self._send(
+                    type="Authenticate", baseVersion=0, tokenType="Admin", value=self._backend.admin_key, **acting
+                )
             add = {"type": "Add", "queryId": 0, "udfPath": self._path, "args": [encode(self._args)]}
             self._send(type="ModifyQuerySet", baseVersion=0, newVersion=1, modifications=[add])
         except (OSError, WebSocketException) as error:

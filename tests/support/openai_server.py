@@ -24,6 +24,8 @@ class Reply:
     raw: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     before: Callable[[], None] | None = None
+    cut_off: bool = False
+    """The connection is closed in the middle of the body."""
 
     def body(self, model: str) -> bytes:
         if self.raw is not None:
@@ -60,12 +62,12 @@ class OpenAIServer:
                     reply.before()
                 body = reply.body(request.get("model", ""))
                 self.send_response(reply.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                for name, value in reply.headers.items():
+                headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+                for name, value in (headers | reply.headers).items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(body[: len(body) // 2] if reply.cut_off else body)
+                self.close_connection = self.close_connection or reply.cut_off
 
             def log_message(self, format: str, *args: object) -> None:
                 return

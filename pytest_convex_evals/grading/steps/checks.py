@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_convex_evals.grading.steps.base import Bench, StepResult
-from pytest_convex_evals.records import FailureCause, Failed, Passed, StepName
+from pytest_convex_evals.records import Failed, FailureCause, Passed, StepName
 
 _DEADLINE_S = 120.0
 _SHOWN = 25

@@ -31,7 +31,9 @@ class TestsStep:
             raise Trouble("grader", f"{grader} is a vitest grader, which this version does not run")
         with Props(bench) as props:
             extra = bench.item.extra_time
-            checks = run_checks(grader, self._loader, props.makers, extra_s=extra, begin=props.begin_check)
+            checks = run_checks(
+                grader, self._loader, props.makers, extra_s=extra, before=props.begin_check, after=props.end_check
+            )
         return StepResult(verdict_on(checks), checks)
 
 

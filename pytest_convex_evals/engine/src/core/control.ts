@@ -31,7 +31,7 @@
  * | `env.list`    | `{}`                                               | `{name: value}`                                           |
  * | `allowFetch`  | `{origins}`                                        | null. Replaces the origins that actions may fetch         |
  * | `idle`        | `{deadline?: ms}`                                  | `{idle}`. Waits until nothing runs and no job is due      |
- * | `stats`       | `{}`                                               | `{conflicts, documents, memory}`                          |
+ * | `stats`       | `{}`                                               | `{conflicts, documents, memory, runnerDeaths}`            |
  * | `shutdown`    | `{}`                                               | null, then the core ends                                  |
  */
 
@@ -271,7 +271,9 @@ export class Control {
   private stats(): unknown {
     let documents = 0;
     for (const table of this.engine.db.snapshot.tables.values()) documents += docCount(table);
-    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage().rss };
+    const { udfRunner, actionRunner, nodeRunner } = this.engine;
+    const runnerDeaths = udfRunner.deaths + actionRunner.deaths + nodeRunner.deaths;
+    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage().rss, runnerDeaths };
   }
 }
 

@@ -8,7 +8,7 @@ import { describeModule } from "./analyze.js";
 import { READ_FD } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { hostFetch, storageCall } from "./hostcalls.js";
-import { ModuleStore } from "./modules.js";
+import { currentRealm, ModuleStore } from "./modules.js";
 import { NodeRealm } from "./node.js";
 import { exportedFunction, openRealm } from "./realm.js";
 
@@ -102,7 +102,7 @@ export class ActionRunner {
     this.calls.set(id, call);
     try {
       if (this.node !== null) this.done(call, await this.node.run(call, payload));
-      else await this.runInRealm(call, payload);
+      else await currentRealm.run({ dynamicImport: null }, () => this.runInRealm(call, payload));
     } catch (error) {
       this.fail(call, error);
     }
@@ -163,7 +163,7 @@ export class ActionRunner {
     if (call.finished) return;
     call.finished = true;
     this.calls.delete(call.id);
-    this.send({ t: "done", call: call.id, ok: true }, payload);
+    this.send({ t: "done", call: call.id, ok: true, leaked: this.store.leaked }, payload);
   }
 
   private fail(call: ActionCall, thrown: unknown): void {

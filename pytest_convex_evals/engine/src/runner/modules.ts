@@ -1,5 +1,6 @@
 /** The pushed modules that the runner knows, and their linking into a realm. */
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import vm from "node:vm";
 
 import { MODULE_SCHEME, PlatformError, type StackMapper } from "./failures.js";
@@ -55,6 +56,30 @@ export interface LinkOptions {
   typeError(message: string): Error;
 }
 
+/** The realm whose code is running, for `import()` in scripts that several realms share. */
+export const currentRealm = new AsyncLocalStorage<{ dynamicImport: ((specifier: string) => Promise<vm.Module>) | null }>();
+
+function importInCurrentRealm(specifier: string): Promise<vm.Module> {
+  const load = currentRealm.getStore()?.dynamicImport ?? null;
+  return load === null ? Promise.reject(new TypeError("dynamic module import unsupported")) : load(specifier);
+}
+
+async function asModule(namespace: Record<string, unknown>, context: vm.Context): Promise<vm.Module> {
+  const names = Object.keys(namespace);
+  const module = new vm.SyntheticModule(
+    names,
+    function (this: vm.SyntheticModule) {
+      for (const name of names) this.setExport(name, namespace[name]);
+    },
+    { context },
+  );
+  await module.link(() => {
+    throw new Error("a synthetic module imports nothing");
+  });
+  await module.evaluate();
+  return module;
+}
+
 /** Runs a bundled module and what it imports as scripts. Throws NeedsModules before user code could tell the difference. */
 export function evaluateScripts(store: ModuleStore, path: string, options: LinkOptions): Record<string, unknown> {
   const loaded = new Map<string, Record<string, unknown> | null>();
@@ -65,7 +90,7 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
     if (present !== undefined) return present;
     const stored = store.get(id);
     if (stored === undefined) throw new PlatformError(`Couldn't find JavaScript module '${wanted}'`);
-    if (stored.script === undefined) stored.script = compileScript(stored.source, id, (specifier) => dynamic(specifier));
+    if (stored.script === undefined) stored.script = compileScript(stored.source, id, importInCurrentRealm);
     const { script } = stored;
     if (script === null) throw new NeedsModules("not a plain bundle");
     loaded.set(id, null);
@@ -89,14 +114,10 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
     loaded.set(id, namespace);
     return namespace;
   };
-  const dynamic = (specifier: string): Promise<unknown> => {
-    if (options.dynamicImport === "refuse") return Promise.reject(options.typeError("dynamic module import unsupported"));
-    const module = new vm.SyntheticModule(Object.keys(evaluate(specifier.replace(/^(\.\.?\/)+/, ""))), function (this: vm.SyntheticModule) {
-      for (const [name, value] of Object.entries(evaluate(specifier.replace(/^(\.\.?\/)+/, "")))) this.setExport(name, value);
-    }, { context: options.context as vm.Context });
-    module.instantiate();
-    return module.evaluate().then(() => module);
-  };
+  const running = currentRealm.getStore();
+  if (running !== undefined && options.dynamicImport === "allow") {
+    running.dynamicImport = (specifier) => asModule(evaluate(specifier.replace(/^(\.\.?\/)+/, "")), options.context as vm.Context);
+  }
   const namespace = evaluate(path);
   return Object.fromEntries(Object.keys(namespace).sort().map((name) => [name, namespace[name]]));
 }

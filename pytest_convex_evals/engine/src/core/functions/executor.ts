@@ -11,7 +11,7 @@ import type { Component, UdfKind } from "../deployment.js";
 import { findFunction } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { JsFailure, SystemError, UserError } from "../errors.js";
-import { Terminated, type Resolution, type StepHandler, type Syscall } from "../runners/udf.js";
+import { Terminated, type Resolution, type StepHandler, type StepResult, type Syscall } from "../runners/udf.js";
 import { encodeText, type Value } from "../values/value.js";
 import type { CallRoot, UdfContext } from "./context.js";
 import { fullName, resolveAddress, shortName, type FunctionPath, type Target } from "./paths.js";
@@ -75,13 +75,29 @@ export async function runInTransaction(
 
 /** Steps the runner until the function has returned and nothing it started is pending. */
 async function drive(engine: Engine, context: UdfContext, args: string): Promise<string> {
+  const running = begin(engine, context, args);
+  try {
+    return await steps(engine, context, running);
+  } finally {
+    engine.udfRunner.finished(running.call);
+  }
+}
+
+interface Running {
+  call: number;
+  generation: number;
+  first: Promise<StepResult>;
+  handler: StepHandler;
+}
+
+function begin(engine: Engine, context: UdfContext, args: string): Running {
   const { root, component, path } = context;
   const handler: StepHandler = {
     budget: root.budget,
     sync: (op, json) => syncSyscall(context, op, json),
     log: (level, line) => root.log.add(level, line),
   };
-  const { call, generation, first } = engine.udfRunner.begin(
+  const begun = engine.udfRunner.begin(
     {
       what: context.kind,
       def: component.definition.path,
@@ -96,6 +112,10 @@ async function drive(engine: Engine, context: UdfContext, args: string): Promise
     args,
     handler,
   );
+  return { ...begun, handler };
+}
+
+async function steps(engine: Engine, context: UdfContext, { call, generation, first, handler }: Running): Promise<string> {
   const pending: Syscall[] = [];
   let returned: string | null = null;
   let step = await first;

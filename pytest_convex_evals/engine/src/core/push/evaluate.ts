@@ -69,7 +69,8 @@ export class Evaluator {
     };
     for (let attempt = 0; ; attempt++) {
       try {
-        const { done } = await this.engine.udfRunner.begin(start, "", handler).first;
+        const { call, first } = this.engine.udfRunner.begin(start, "", handler);
+        const { done } = await first.finally(() => this.engine.udfRunner.finished(call));
         if (done === null) throw new JsFailure("Returned promise will never resolve");
         if (done.ok) return done.payload;
         throw decoded(done.error.message, done.error.frames);

@@ -6,7 +6,7 @@ import type { Clock } from "../time/clock.js";
 import type { Deployment } from "../deployment.js";
 import { JsFailure, SystemError, UserError, INTERNAL_MESSAGE } from "../errors.js";
 import { RunnerProcess, type RunnerSettings } from "./process.js";
-import { parseWireError, type Done } from "./udf.js";
+import { MAX_LEAKED_CONTEXTS, parseWireError, type Done } from "./udf.js";
 import type { Watchdog } from "./watchdog.js";
 
 export interface ActionHandler {
@@ -35,6 +35,8 @@ export class ActionRunnerClient {
   private nextCall = 1;
   private readonly calls = new Map<number, Running>();
   private extraModules: Frame[] = [];
+  /** How often the process ended without being told to. */
+  deaths = 0;
 
   constructor(
     private readonly kind: RunnerKind,
@@ -101,6 +103,7 @@ export class ActionRunnerClient {
   private onGone(process: RunnerProcess): void {
     if (this.process !== process) return;
     this.process = null;
+    if (!process.ranOutOfMemory) this.deaths += 1;
     this.failAll(
       process.ranOutOfMemory ? "JavaScript execution ran out of memory (maximum memory usage: 64 MB)" : "The action's process ended unexpectedly.",
     );
@@ -147,6 +150,10 @@ export class ActionRunnerClient {
           done: header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) },
           unawaited: [...call.outstanding.values()].filter((op) => op !== "host/sleep"),
         });
+        if (this.calls.size === 0 && Number(header["leaked"] ?? 0) > MAX_LEAKED_CONTEXTS) {
+          this.restart();
+          this.warm();
+        }
         break;
       default:
         throw new Error(`unknown message ${header.t}`);

@@ -64,6 +64,8 @@ interface Step {
   startedNs: number;
 }
 
+/** Contexts that cannot be freed before a runner is replaced in a quiet moment. */
+export const MAX_LEAKED_CONTEXTS = 80;
 const WATCH_MS = 40;
 const MAX_WALL_MS = 60_000;
 const MAX_SYSCALLS_PER_STEP = 100_000;
@@ -76,6 +78,10 @@ export class UdfRunner {
   private active: Step | null = null;
   private loaded: Deployment | null = null;
   private extraModules: Frame[] = [];
+  private readonly live = new Set<number>();
+  private leaked = 0;
+  /** How often the process ended without being told to. */
+  deaths = 0;
 
   constructor(
     private readonly settings: RunnerSettings,
@@ -108,7 +114,12 @@ export class UdfRunner {
 
   begin(start: StartOptions, payload: string, handler: StepHandler): { call: number; generation: number; first: Promise<StepResult> } {
     this.running();
+    if (this.leaked > MAX_LEAKED_CONTEXTS && this.live.size === 0 && this.active === null) {
+      this.restart();
+      this.running();
+    }
     const call = this.nextCall++;
+    this.live.add(call);
     const { generation } = this;
     const first = this.step(call, generation, handler, (process) => process.send({ t: "start", call, ...start }, payload));
     return { call, generation, first };
@@ -128,6 +139,11 @@ export class UdfRunner {
         process.send(header, resolution.payload);
       });
     });
+  }
+
+  /** The call is over; a process that holds garbage may be replaced once none is left. */
+  finished(call: number): void {
+    this.live.delete(call);
   }
 
   drop(call: number, generation: number): void {
@@ -181,6 +197,7 @@ export class UdfRunner {
     if (this.process !== null && !this.process.isGone) return this.process;
     this.generation += 1;
     this.loaded = null;
+    this.leaked = 0;
     const process: RunnerProcess = new RunnerProcess(
       "udf",
       this.settings,
@@ -195,6 +212,7 @@ export class UdfRunner {
     if (this.process !== process) return;
     const step = this.active;
     this.active = null;
+    if (!process.ranOutOfMemory) this.deaths += 1;
     if (step !== null) {
       step.reject(
         process.ranOutOfMemory
@@ -250,6 +268,7 @@ export class UdfRunner {
         step.result.done = header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) };
         break;
       case "yield":
+        this.leaked = Number(header["leaked"] ?? 0);
         this.finishStep(process, step);
         break;
       default:

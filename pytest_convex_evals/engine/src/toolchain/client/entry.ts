@@ -20,7 +20,7 @@ globalThis.${MOUNT} = (container, url, props, thrown) => {
     throw new TypeError(${JSON.stringify(`${entry} has no component as its export ${JSON.stringify(exportName)}`)});
   }
   const client = new ConvexReactClient(url, { unsavedChangesWarning: false });
-  const root = createRoot(container, { onUncaughtError: thrown, onCaughtError: thrown });
+  const root = createRoot(container, { onUncaughtError: thrown });
   flushSync(() => root.render(createElement(ConvexProvider, { client }, createElement(chosen, props))));
   return () => {
     root.unmount();

@@ -1,0 +1,240 @@
+"""The child behind a screen: an untrusted process that is asked over its standard streams and bounded from outside.
+
+Submitted code runs inside it, so nothing it says is believed beyond what it shows: ids of requests are random, lines
+that answer none of them are dropped, and its time, its memory and the length of its answers have limits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_convex_evals.errors import Trouble
+
+if TYPE_CHECKING:
+    from pytest_convex_evals.engine.setup import Toolchain
+
+START_S = 60.0
+ANSWER_CPU_S = 10.0
+"""Processor time for one answer."""
+ANSWER_S = 30.0
+"""Wall time for one answer, for a page that sleeps."""
+LIFE_CPU_S = 300
+"""Processor time of a child; it ends by itself even when nobody is left to end it."""
+HEAP_MB = 512
+DATA_BYTES = 2 * 2**30
+"""Memory outside the heap included."""
+MAX_ANSWER = 4 * 2**20
+_STDERR_KEPT = 8_000
+_LOOK_S = 0.25
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+"""Signals that a page cannot send."""
+_REPAIR = "run `convex-evals setup --force`"
+
+
+class ScreenError(AssertionError):
+    """What was asked for cannot be done on this screen."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code, self.message = code, message
+        super().__init__(message)
+
+
+class ScreenChild:
+    """Starts when it is made; `start` waits for it."""
+
+    def __init__(self, toolchain: Toolchain) -> None:
+        self.used = False
+        """Submitted code was given to it."""
+        self._ready = False
+        self._received, self._stderr = b"", b""
+        script = toolchain.script("screen")
+        command = [
+            str(toolchain.node),
+            "--permission",
+            f"--allow-fs-read={toolchain.folder / 'node_modules'}",
+            f"--allow-fs-read={script}",
+            "--disallow-code-generation-from-strings",
+            "--no-warnings",
+            f"--max-old-space-size={HEAP_MB}",
+            str(script),
+        ]
+        try:
+            self.process = subprocess.Popen(
+                command,
+                cwd=toolchain.folder,
+                env={"TZ": "UTC"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Trouble("toolchain", f"the screen could not be started: {error}", remedy=_REPAIR) from None
+        _limit(self.process.pid)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self._input, self._output = self.process.stdin.fileno(), self.process.stdout.fileno()
+        self._complaints = self.process.stderr.fileno()
+        for stream in (self._input, self._output, self._complaints):
+            os.set_blocking(stream, False)
+
+    @property
+    def alive(self) -> bool:
+        """It has not ended."""
+        return self.process.poll() is None
+
+    def start(self) -> None:
+        """Wait until it is ready; what goes wrong before is ours."""
+        if self._ready:
+            return
+        try:
+            self._exchange(b"", lambda line: "ready" in line, cpu_s=START_S, wall_s=START_S)
+        except _Ended:
+            raise Trouble("toolchain", f"the screen did not start{self._last_words()}", remedy=_REPAIR) from None
+        except _TooSlow as slow:
+            raise Trouble("toolchain", f"the screen did not start: {slow}", remedy=_REPAIR) from None
+        self._ready = True
+
+    def request(self, op: str, params: Mapping[str, Any]) -> Any:
+        """Ask and wait; what a page that was loaded does to the answer is the submission's."""
+        self.start()
+        number = secrets.token_hex(16)
+        self.used = self.used or op == "render"
+        line = json.dumps({"id": number, "op": op, "params": params}).encode() + b"\n"
+        try:
+            answer = self._exchange(line, lambda line: line.get("id") == number, cpu_s=ANSWER_CPU_S, wall_s=ANSWER_S)
+        except _TooSlow as slow:
+            self.close()
+            raise AssertionError(f"the page does not respond: {slow}") from None
+        except _Ended:
+            raise self._died(op) from None
+        except BaseException:
+            self.close()  # half a line may have been sent
+            raise
+        error = answer.get("error")
+        if isinstance(error, dict):
+            raise ScreenError(str(error.get("code")), str(error.get("message")))
+        return answer.get("ok")
+
+    def _died(self, op: str) -> Exception:
+        try:
+            code = self.process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            code = 0  # it lives on without its streams
+        self.close()
+        if not self.used or (code < 0 and -code in _FROM_OUTSIDE):
+            return Trouble("cage", f"the process that shows the page ended during {op} (exit code {code})")
+        return AssertionError(f"the page took its process down (exit code {code}){self._last_words()}")
+
+    def _exchange(self, line: bytes, wanted: Any, *, cpu_s: float, wall_s: float) -> dict[str, Any]:
+        """Send a line and read until the wanted one comes."""
+        deadline, cpu = time.monotonic() + wall_s, self._cpu()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._output, selectors.EVENT_READ)
+            selector.register(self._complaints, selectors.EVENT_READ)
+            if line:
+                selector.register(self._input, selectors.EVENT_WRITE)
+            while True:
+                for key, _ in selector.select(_LOOK_S):
+                    if key.fd == self._input:
+                        line = self._send(line)
+                        if not line:
+                            selector.unregister(self._input)
+                    elif key.fd == self._complaints:
+                        if not self._hear():
+                            selector.unregister(self._complaints)
+                    elif (answer := self._receive(wanted)) is not None:
+                        return answer
+                if self._cpu() - cpu > cpu_s:
+                    raise _TooSlow(f"busy for more than {cpu_s:.0f} s")
+                if time.monotonic() > deadline:
+                    raise _TooSlow(f"silent for more than {wall_s:.0f} s")
+
+    def _send(self, line: bytes) -> bytes:
+        try:
+            return line[os.write(self._input, line[:65_536]) :]
+        except BlockingIOError:
+            return line
+        except OSError:
+            return b""
+
+    def _hear(self) -> bool:
+        said = os.read(self._complaints, 65_536)
+        self._stderr = (self._stderr + said)[-_STDERR_KEPT:]
+        return bool(said)
+
+    def _receive(self, wanted: Any) -> dict[str, Any] | None:
+        """The wanted line, when it is among what can be read now."""
+        said = os.read(self._output, 1 << 20)
+        if not said:
+            raise _Ended
+        *lines, self._received = (self._received + said).split(b"\n")
+        if len(self._received) > MAX_ANSWER:
+            raise _TooSlow("its answer has no end")
+        for line in lines:
+            try:
+                answer = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(answer, dict) and wanted(answer):
+                return answer
+        return None
+
+    def _cpu(self) -> float:
+        """Processor time of its main thread in seconds; 0 where that cannot be told."""
+        try:
+            return int(Path(f"/proc/{self.process.pid}/schedstat").read_bytes().split()[0]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
+    def _last_words(self) -> str:
+        with suppress(OSError, ValueError):
+            while self._hear():
+                pass
+        lines = self._stderr.decode(errors="replace").strip().splitlines()
+        fatal = [line for line in lines if line.startswith("FATAL ERROR")]
+        said = "\n".join(fatal or lines)[-600:]
+        return f": {said}" if said else ""
+
+    def close(self) -> None:
+        """End it and everything of its process group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._last_words()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+
+class _Ended(Exception):  # noqa: N818 - a state
+    """The child is gone."""
+
+
+class _TooSlow(Exception):  # noqa: N818 - a state
+    """The child used up what it may."""
+
+
+def _limit(pid: int) -> None:
+    """Processor time and memory, where the system can limit another process."""
+    import resource
+
+    if not hasattr(resource, "prlimit"):
+        return
+    with suppress(OSError, ValueError):
+        resource.prlimit(pid, resource.RLIMIT_CPU, (LIFE_CPU_S, LIFE_CPU_S))
+        resource.prlimit(pid, resource.RLIMIT_DATA, (DATA_BYTES, DATA_BYTES))
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,104 @@
+"""Kill any child at any moment: the cell ends with the right outcome, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_convex_evals.records import CellRecord
+from tests.faults.conftest import GRADER, Bench
+from tests.faults.test_who_is_at_fault import outcome
+from tests.support.npm_registry import NpmRegistry
+from tests.support.processes import alive, descendants, kill, wait_for
+
+WAITING = "import time\n\n\ndef test_waits(app):\n    for _ in range(40):\n        app.query('notes:all')\n        time.sleep(0.05)\n"
+
+
+def running(part: str) -> int | None:
+    """The newest process below this one whose command line has the text."""
+    found = [pid for pid, command in descendants(os.getpid()) if part in command and alive(pid)]
+    return found[-1] if found else None
+
+
+class InBackground:
+    """A cell that is graded while the test does something to its processes."""
+
+    def __init__(self, bench: Bench, **how: object) -> None:
+        self._record: list[CellRecord] = []
+        self._thread = threading.Thread(target=lambda: self._record.append(bench.grade(**how)), daemon=True)
+        self._thread.start()
+
+    def record(self) -> CellRecord:
+        self._thread.join(120)
+        assert self._record, "the cell did not end"
+        return self._record[0]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(bench: Bench) -> Iterator[None]:
+    yield
+    bench.tools.close()
+    wait_for(lambda: not [command for pid, command in descendants(os.getpid()) if alive(pid) and "node" in command])
+
+
+def kill_when_running(part: str) -> int:
+    pid = wait_for(lambda: running(part))
+    assert isinstance(pid, int)
+    kill(pid)
+    return pid
+
+
+def test_npm_is_ours(bench, monkeypatch, tmp_path):
+    hold = threading.Event()
+    with NpmRegistry(before=hold.wait) as registry:
+        monkeypatch.setattr(bench.tools, "cache", tmp_path / "cache")
+        monkeypatch.setenv("npm_config_registry", registry.url)
+        monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+        cell = InBackground(bench)
+        wait_for(lambda: registry.asked)
+        kill_when_running("npm install")
+        record = cell.record()
+        hold.set()
+    assert outcome(record) == ("error", "registry")
+
+
+def test_the_convex_cli_is_ours(bench):
+    cell = InBackground(bench)
+    kill_when_running("convex/bin/main.js")
+    assert outcome(cell.record()) == ("error", "tool")
+
+
+def test_the_backend_during_the_push_is_ours(bench):
+    cell = InBackground(bench)
+    wait_for(lambda: running("convex/bin/main.js"))
+    kill_when_running("core.mjs")
+    assert outcome(cell.record()) == ("error", "backend")
+
+
+def test_the_backend_during_tests_is_ours(bench):
+    cell = InBackground(bench, grader=WAITING)
+    wait_for(lambda: running("convex/bin/main.js"))
+    wait_for(lambda: not running("convex/bin/main.js"))
+    kill_when_running("core.mjs")
+    record = cell.record()
+    assert outcome(record) == ("error", "backend")
+
+
+def test_the_toolchain_worker_is_ours_and_the_next_cell_gets_a_new_one(bench):
+    cell = InBackground(bench, grader=WAITING)
+    kill_when_running("toolchain.mjs")
+    assert outcome(cell.record()) == ("error", "toolchain")
+    assert outcome(bench.grade(grader=GRADER)) == ("passed", "")
+
+
+def test_a_runner_that_is_killed_once_costs_another_attempt_and_no_verdict(bench):
+    cell = InBackground(bench, grader=WAITING)
+    wait_for(lambda: running("convex/bin/main.js"))
+    wait_for(lambda: not running("convex/bin/main.js"))
+    kill_when_running("runner.mjs")
+    record = cell.record()
+    assert outcome(record) == ("passed", "")
+    assert record.attempt in {1, 2}
