@@ -61,7 +61,12 @@ class EvalFile(pytest.File):
     @classmethod
     def of(cls, parent: pytest.Collector, path: Path, worker: WorkerSide) -> EvalFile:
         """The collector of a TASK.txt."""
-        node = cls.from_parent(parent, path=path)
+        root = parent.config.rootpath
+        # Beside the root pytest has ids that no longer lead to the file; ours always do.
+        own: dict[str, Any] = {}
+        if not path.is_relative_to(root):
+            own["nodeid"] = Path(os.path.relpath(path, root)).as_posix()
+        node = cls.from_parent(parent, path=path, **own)
         node.plan = worker.plan
         return node
 

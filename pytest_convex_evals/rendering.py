@@ -23,7 +23,7 @@ def junit_properties(record: CellRecord) -> list[tuple[str, str]]:
     passed = sum(check.verdict.outcome == "passed" for check in made)
 
     def paid(value: float | None) -> str:
-        return "0" if generation is None else "unknown" if value is None else f"{value:g}"
+        return "0" if generation is None else "unknown" if value is None else f"{value:.12g}"
 
     return [
         ("eval", record.eval),

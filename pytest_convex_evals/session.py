@@ -207,8 +207,11 @@ class Controller:
         for node_id in node_ids:
             parsed = parse_node_id(node_id)
             if parsed is not None:
-                category = Path(parsed.path).parent.parent.name or self.rootpath.name
-                cell = Cell(category, parsed.name, parsed.submitter, self.plan.settings.experiment, parsed.repeat)
+                # Ids are relative to the root of the session, which may lie inside the suite or beside it.
+                folder = Path(os.path.abspath(self.rootpath / parsed.path)).parent
+                cell = Cell(
+                    folder.parent.name, parsed.name, parsed.submitter, self.plan.settings.experiment, parsed.repeat
+                )
                 self.planned[node_id] = cell
         run = self.plan.folder()
         try:

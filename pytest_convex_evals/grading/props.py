@@ -14,6 +14,7 @@ from pytest_convex_evals.grading.clock import Clock
 from pytest_convex_evals.grading.http_fixture import HttpFixture
 from pytest_convex_evals.grading.polling import poll_until
 from pytest_convex_evals.grading.reference import reference_of
+from pytest_convex_evals.grading.screen import Screen, Stage
 from pytest_convex_evals.grading.sources import Sources
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Props:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._of_check = ExitStack()
+        self._of_cell, self._of_check = ExitStack(), ExitStack()
+        self._stage: Stage | None = None
         self._sources: Sources | None = None
         self._deaths = 0
         self.makers: dict[str, Callable[[], Any]] = {"files": self._files, "sources": self._read_sources}
@@ -38,6 +40,7 @@ class Props:
                 "clock": lambda: Clock(backend),
                 "http": lambda: self._http(backend),
                 "poll_until": lambda: poll_until,
+                "screen": lambda: self._screen(backend),
                 "reference": lambda: reference_of(bench.item, bench.tools),
             }
 
@@ -46,6 +49,7 @@ class Props:
 
     def __exit__(self, *exception: object) -> None:
         self._of_check.close()
+        self._of_cell.close()
 
     def begin_check(self) -> None:
         """Every check starts from a freshly reset backend."""
@@ -68,6 +72,13 @@ class Props:
             facts = self._bench.tools.worker.request("sources", {"files": self._bench.files}, deadline_s=_SOURCES_S)
             self._sources = Sources.from_facts(facts)
         return self._sources
+
+    def _screen(self, backend: Backend) -> Screen:
+        if self._stage is None:
+            bench = self._bench
+            self._stage = Stage(bench.tools.toolchain(), bench.tools.worker, bench.project, bench.folder, backend)
+            self._of_cell.callback(self._stage.close)
+        return self._stage.screen()
 
     def _http(self, backend: Backend) -> HttpFixture:
         fixture = HttpFixture().start()

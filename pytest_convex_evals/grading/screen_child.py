@@ -27,7 +27,7 @@ START_S = 60.0
 ANSWER_CPU_S = 10.0
 """Processor time for one answer."""
 ANSWER_S = 30.0
-"""Wall time for one answer, for a page that sleeps."""
+"""Wall time for one answer, for a page that sleeps; waiting for a processor does not count."""
 LIFE_CPU_S = 300
 """Processor time of a child; it ends by itself even when nobody is left to end it."""
 HEAP_MB = 512
@@ -140,7 +140,7 @@ class ScreenChild:
 
     def _exchange(self, line: bytes, wanted: Any, *, cpu_s: float, wall_s: float) -> dict[str, Any]:
         """Send a line and read until the wanted one comes."""
-        deadline, cpu = time.monotonic() + wall_s, self._cpu()
+        started, (cpu, queued) = time.monotonic(), self._clocks()
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
             selector.register(self._complaints, selectors.EVENT_READ)
@@ -157,9 +157,10 @@ class ScreenChild:
                             selector.unregister(self._complaints)
                     elif (answer := self._receive(wanted)) is not None:
                         return answer
-                if self._cpu() - cpu > cpu_s:
+                cpu_now, queued_now = self._clocks()
+                if cpu_now - cpu > cpu_s:
                     raise _TooSlow(f"busy for more than {cpu_s:.0f} s")
-                if time.monotonic() > deadline:
+                if time.monotonic() - started - (queued_now - queued) > wall_s:
                     raise _TooSlow(f"silent for more than {wall_s:.0f} s")
 
     def _send(self, line: bytes) -> bytes:
@@ -192,12 +193,13 @@ class ScreenChild:
                 return answer
         return None
 
-    def _cpu(self) -> float:
-        """Processor time of its main thread in seconds; 0 where that cannot be told."""
+    def _clocks(self) -> tuple[float, float]:
+        """Seconds that its main thread has run, and waited for a processor; 0 where that cannot be told."""
         try:
-            return int(Path(f"/proc/{self.process.pid}/schedstat").read_bytes().split()[0]) / 1e9
-        except (OSError, ValueError, IndexError):
-            return 0.0
+            ran, waited, *_ = Path(f"/proc/{self.process.pid}/schedstat").read_bytes().split()
+        except (OSError, ValueError):
+            return 0.0, 0.0
+        return int(ran) / 1e9, int(waited) / 1e9
 
     def _last_words(self) -> str:
         with suppress(OSError, ValueError):

@@ -11,8 +11,9 @@ from pytest_convex_evals.cells import TASK_FILE
 from pytest_convex_evals.suite.evals import Eval
 from pytest_convex_evals.suite.files import walk
 
-_DECIDING = ("engine", "grading", "prompts")
+_DECIDING = ("backends", "engine", "grading", "prompts")
 """The parts of the package that decide verdicts."""
+_DECIDING_FILES = ("generation/parser.py", "values.py", "worker.py")
 
 
 def digest(parts: list[tuple[str, bytes]]) -> str:
@@ -36,6 +37,7 @@ def harness_fingerprint() -> str:
     parts = [("version", pytest_convex_evals.__version__.encode())]
     for name in _DECIDING:
         parts += [part for part in _tree(package / name, name) if not part[0].endswith(".pyc")]
+    parts += [(name, (package / name).read_bytes()) for name in _DECIDING_FILES]
     return digest(parts)
 
 

@@ -49,7 +49,7 @@ def lives(pid: int) -> bool:
     return pid in parents()
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
     """Look until it is so; a test that waits in vain says for what."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -40,7 +40,7 @@ PROPERTIES = [
     "fingerprint",
 ]
 """The names that dashboards know."""
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 COMMON = ("-p", "no:hypothesispytest", "-p", "no:anyio", "--junitxml=junit.xml")
 """Plugins of others that only cost time here, and the report."""
 

@@ -9,7 +9,7 @@ const BLOCKS: ReadonlySet<string> = new Set(
   ).split(" "),
 );
 const CELLS: ReadonlySet<string> = new Set(["TD", "TH", "BUTTON", "LABEL", "SELECT"]);
-const MOST_NODES = 50_000;
+const MOST_NODES = 20_000;
 const MOST_TEXT = 256 * 1024;
 const TEXT_NODE = 3;
 const ELEMENT_NODE = 1;

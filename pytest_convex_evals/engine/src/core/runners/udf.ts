@@ -66,6 +66,8 @@ interface Step {
 
 /** Contexts that cannot be freed before a runner is replaced in a quiet moment. */
 export const MAX_LEAKED_CONTEXTS = 80;
+/** Processor time of the runner's own part of a system call, which is not the function's. */
+const STEP_OVERHEAD_NS = 40_000;
 const WATCH_MS = 40;
 const MAX_WALL_MS = 60_000;
 const MAX_SYSCALLS_PER_STEP = 100_000;
@@ -78,6 +80,8 @@ export class UdfRunner {
   private active: Step | null = null;
   private loaded: Deployment | null = null;
   private extraModules: Frame[] = [];
+  private spare: RunnerProcess | null = null;
+  private closed = false;
   private readonly live = new Set<number>();
   private leaked = 0;
   /** How often the process ended without being told to. */
@@ -103,7 +107,10 @@ export class UdfRunner {
   }
 
   shutdown(): void {
+    this.closed = true;
     this.restart();
+    this.spare?.kill("shutdown");
+    this.spare = null;
   }
 
   /** Modules that are not part of the deployment yet, for their analysis. */
@@ -118,6 +125,7 @@ export class UdfRunner {
       this.restart();
       this.running();
     }
+    this.prepareSpare();
     const call = this.nextCall++;
     this.live.add(call);
     const { generation } = this;
@@ -198,17 +206,30 @@ export class UdfRunner {
     this.generation += 1;
     this.loaded = null;
     this.leaked = 0;
+    const process = this.spare !== null && !this.spare.isGone ? this.spare : this.spawn();
+    this.spare = null;
+    this.process = process;
+    return process;
+  }
+
+  private spawn(): RunnerProcess {
     const process: RunnerProcess = new RunnerProcess(
       "udf",
       this.settings,
       { frame: (frame) => this.onFrame(process, frame), gone: () => this.onGone(process) },
       this.watchdog,
     );
-    this.process = process;
     return process;
   }
 
+  /** Keeps one process booted for the next restart, once the first has had work. */
+  private prepareSpare(): void {
+    if (this.spare !== null || this.closed) return;
+    this.spare = this.spawn();
+  }
+
   private onGone(process: RunnerProcess): void {
+    if (this.spare === process) this.spare = null;
     if (this.process !== process) return;
     const step = this.active;
     this.active = null;
@@ -250,7 +271,11 @@ export class UdfRunner {
 
   private onFrame(process: RunnerProcess, frame: Frame): void {
     const { header, payload } = frame;
-    if (header.t === "ready" || process !== this.process) return;
+    if (process !== this.process) return;
+    if (header.t === "ready") {
+      this.prepareSpare();
+      return;
+    }
     const step = this.active;
     if (step === null || header["call"] !== step.call) throw new Error(`unexpected ${header.t}`);
     switch (header.t) {
@@ -295,7 +320,7 @@ export class UdfRunner {
   private finishStep(process: RunnerProcess, step: Step): void {
     this.active = null;
     const { budget } = step.handler;
-    budget.usedNs += Math.max(0, process.cpuNs() - step.startedNs);
+    budget.usedNs += Math.max(0, process.cpuNs() - step.startedNs - STEP_OVERHEAD_NS);
     if (budget.usedNs > budget.limitNs) {
       process.send({ t: "drop", call: step.call });
       step.reject(new Terminated(budget.message));

@@ -1,0 +1,1 @@
+"""Parts of the package, one by one."""
