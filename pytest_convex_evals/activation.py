@@ -81,7 +81,7 @@ def _activate(config: pytest.Config) -> WorkerSide:
     plan, controller = make_plan(config)
     controller.taken = take_keys_away(key_variables(registry(config.rootpath)))
     config.stash[_CONTROLLER] = controller
-    config.pluginmanager.register(ControllerHooks(controller), "convex-evals-controller")
+    config.pluginmanager.register(ControllerHooks(controller, config), "convex-evals-controller")
     return _install_worker(config, plan)
 
 

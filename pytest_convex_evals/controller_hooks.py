@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -20,9 +20,12 @@ _CRASHED = "evals_crashed"
 class ControllerHooks:
     """Hands every event over to the controller."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: Controller, config: pytest.Config) -> None:
         self._controller = controller
+        self._config = config
         self._ended = False
+        self._open: dict[str, pytest.TestReport] = {}
+        """The last report of each cell that has a verdict and is not torn down."""
 
     def say_through(self, config: pytest.Config) -> None:
         """Progress goes where pytest writes."""
@@ -75,24 +78,60 @@ class ControllerHooks:
 
             self._controller.add(report.nodeid, CellRecord.model_validate_json(text))
         result = yield
+        if report.when == "teardown":
+            self._open.pop(report.nodeid, None)
+        elif report.nodeid in self._controller.records:
+            self._open[report.nodeid] = report
         if getattr(report, _CRASHED, False):
-            _tear_down(report)
+            self._complete(report)
         return result
+
+    def _complete(self, last: pytest.TestReport) -> None:
+        """Send what a worker owes that ended too early: JUnit has no properties before the teardown."""
+        self._complete_call(last)
+        self._config.hook.pytest_runtest_logreport(report=self._owed(last, "teardown"))
+
+    def _complete_call(self, last: pytest.TestReport) -> None:
+        if last.when == "setup" and self._controller.records[last.nodeid].verdict.outcome != "error":
+            self._config.hook.pytest_runtest_logreport(report=self._owed(last, "call"))
+
+    def _owed(self, last: Any, when: Literal["call", "teardown"]) -> pytest.TestReport:
+        from pytest_convex_evals.rendering import junit_properties, verdict_text
+
+        record = self._controller.records[last.nodeid]
+        failed = when == "call" and record.verdict.outcome == "failed"
+        report = pytest.TestReport(
+            nodeid=last.nodeid,
+            location=last.location,
+            keywords={},
+            outcome="failed" if failed else "passed",
+            longrepr=verdict_text(record, record.folder) if failed else None,
+            when=when,
+            user_properties=junit_properties(record),
+        )
+        if hasattr(last, "node"):
+            report.node = last.node  # type: ignore[attr-defined]
+        return report
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:  # noqa: ARG002
         """A worker died with a cell in its hands."""
         if crashitem in self._controller.records:
+            # The verdict stands; this report takes the place of the teardown that the worker owes.
+            if crashitem in self._open:
+                self._complete_call(self._open[crashitem])
+            owed = self._owed(report, "teardown")
+            report.when, report.outcome, report.longrepr = owed.when, owed.outcome, owed.longrepr
+            report.user_properties = owed.user_properties
             return
         record = self._controller.crashed(crashitem, str(report.longrepr))
         if record is not None:
-            from pytest_convex_evals.rendering import junit_properties, verdict_text
+            from pytest_convex_evals.rendering import verdict_text
 
             setattr(report, _RECORD, record.model_dump_json())
             setattr(report, _CRASHED, True)
             report.when = "setup"
             report.longrepr = verdict_text(record, "")
-            report.user_properties.extend(junit_properties(record))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any, config: pytest.Config) -> tuple[str, str, Any] | None:
@@ -109,8 +148,11 @@ class ControllerHooks:
             return "error", "E", (status_word(record), {"red": True})
         return None
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The run ends; a verdict that is not in the journal is not a success."""
+        for last in list(self._open.values()):
+            self._complete(last)
         self._ended = True
         self._controller.finish(int(exitstatus))
         if self._controller.problems and exitstatus == pytest.ExitCode.OK:
@@ -123,18 +165,3 @@ class ControllerHooks:
         terminalreporter.section("convex evals")
         for line in self._controller.summary():
             terminalreporter.write_line(line)
-
-
-def _tear_down(crashed: Any) -> None:
-    """The report that the dead worker owes: JUnit takes properties from this one."""
-    ended = pytest.TestReport(
-        nodeid=crashed.nodeid,
-        location=crashed.location,
-        keywords={},
-        outcome="passed",
-        longrepr=None,
-        when="teardown",
-        user_properties=crashed.user_properties,
-    )
-    ended.node = crashed.node  # type: ignore[attr-defined]
-    crashed.node.config.hook.pytest_runtest_logreport(report=ended)

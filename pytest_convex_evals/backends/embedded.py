@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_convex_evals.backends.base import CronJob, CronRun, FunctionError, Identity, ScheduledFunction, Usage
-from pytest_convex_evals.backends.pipe import PipeChild, PipeError, PipeSilence
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.pipes import LineChild, Refused, Silence
 from pytest_convex_evals.values import Value, decode, encode
 
 _START_S = 30.0
@@ -26,23 +26,22 @@ class EmbeddedBackend:
 
     def __init__(self, toolchain: Toolchain) -> None:
         self._usage = Usage(0, 0, 0, 0)
-        self._core = PipeChild(
+        self._core = LineChild(
             [str(toolchain.node), str(toolchain.script("core"))],
             cwd=toolchain.folder,
             environment={"PATH": os.defpath},
             name="the backend",
+            cause="backend",
+            remedy="run the same command again",
         )
-        ready = self._core.greeting(_START_S).get("ready")
-        if not isinstance(ready, dict):
-            self._core.close()
-            raise Trouble("backend", "the backend did not report ready", remedy="run `convex-evals setup --force`")
+        ready = self._core.greeting(_START_S)
         self.url, self.site_url = str(ready["url"]), str(ready["siteUrl"])
         self.admin_key, self.version = str(ready["adminKey"]), str(ready["version"])
 
     def _ask(self, op: str, deadline_s: float = _CONTROL_S, **params: Any) -> Any:
         try:
             return self._core.request(op, params, deadline_s=deadline_s)
-        except PipeError as error:
+        except Refused as error:
             raise Trouble("backend", f"the backend refused {op}: {error}") from None
 
     def deployed(self) -> bool:
@@ -62,7 +61,7 @@ class EmbeddedBackend:
                 {"ms": milliseconds, "deadline": _ADVANCE_S * _MS},
                 deadline_s=_ADVANCE_S + _CONTROL_S,
             )
-        except PipeError as error:
+        except Refused as error:
             if error.code == "Deadline":
                 raise AssertionError(f"functions that fell due were still running after {_ADVANCE_S:.0f} s") from None
             raise Trouble(
@@ -93,10 +92,10 @@ class EmbeddedBackend:
         }
         try:
             result = self._core.request("call", params, deadline_s=deadline_s)
-        except PipeSilence:
+        except Silence:
             self.prove_alive()
             raise FunctionError(f"{kind} {path} did not end within {deadline_s:g} s") from None
-        except PipeError as error:
+        except Refused as error:
             raise Trouble("backend", f"the backend refused to call {path}: {error}") from None
         self._count(result.get("usage") or {})
         if "error" not in result:
@@ -125,7 +124,7 @@ class EmbeddedBackend:
                     "ids"
                 ]
             )
-        except PipeError as error:
+        except Refused as error:
             raise FunctionError(f"{table} refuses a document: {error.message}") from None
 
     def documents(self, table: str) -> list[dict[str, Value]]:

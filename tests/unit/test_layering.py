@@ -19,7 +19,7 @@ LAYERS = (
     ("backends",),
     ("suite", "models", "prompts", "engine", "options"),
     ("rendering", "submission"),
-    ("records", "errors", "cells", "files", "values"),
+    ("records", "errors", "cells", "files", "pipes", "values"),
 )
 """A module may import from its own layer and from those below it, within the limits of the tests."""
 CAPABILITIES = {"generation", "grading", "store", "backends"}

@@ -40,8 +40,8 @@ class Worker:
         return json.loads(answer)
 
     def read(self, files: dict[str, str]) -> Sources:
-        answer = self.send(json.dumps({"id": 1, "method": "sources", "params": {"files": files}}))
-        return Sources.from_facts(answer["result"])
+        answer = self.send(json.dumps({"id": 1, "op": "sources", "params": {"files": files}}))
+        return Sources.from_facts(answer["ok"])
 
     def close(self) -> bytes:
         self.process.stdin.close()
@@ -102,11 +102,11 @@ def test_the_first_line_says_ready(worker):
 def test_mistakes_of_the_caller_are_answered_with_a_code(worker):
     assert worker.send("{nonsense")["error"]["code"] == "bad_request"
     assert worker.send("7")["error"]["code"] == "bad_request"
-    assert worker.send('{"id": 4, "method": "sources", "params": {"files": {"a.ts": 3}}}') == {
+    assert worker.send('{"id": 4, "op": "sources", "params": {"files": {"a.ts": 3}}}') == {
         "id": 4,
         "error": {"code": "bad_request", "message": "the text of a.ts is not a string"},
     }
-    unknown = worker.send('{"id": "x", "method": "toString"}')
+    unknown = worker.send('{"id": "x", "op": "toString"}')
     assert (unknown["id"], unknown["error"]["code"]) == ("x", "unknown_method")
 
 

@@ -9,13 +9,12 @@ from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain, node_e
 from pytest_convex_evals.errors import SetupError, Trouble
 from pytest_convex_evals.grading import toolchain as module
 from pytest_convex_evals.grading.toolchain import ToolchainWorker
+from pytest_convex_evals.grading.tools import Tools
 
 FILES = {"files": {"package.json": '{"dependencies": {"convex": "1.48.0"}}'}}
 REPAIR = "run `convex-evals setup --force`"
 READY = 'console.log(JSON.stringify({ready: {}}));\nimport { createInterface } from "node:readline";\n'
-EACH = (
-    "for await (const line of createInterface({input: process.stdin})) { const {id, method} = JSON.parse(line); %s }\n"
-)
+EACH = "for await (const line of createInterface({input: process.stdin})) { const {id, op} = JSON.parse(line); %s }\n"
 
 
 @pytest.fixture
@@ -65,23 +64,23 @@ def test_a_request_that_the_worker_refuses_is_trouble_and_it_lives_on(real):
     with pytest.raises(Trouble) as caught:
         real.request("no_such_method", {}, deadline_s=60)
     assert caught.value.reason.startswith("no_such_method failed in the toolchain worker: ")
-    pid = real._process.pid
+    pid = real._child.process.pid
     assert real.request("sources", FILES, deadline_s=60)
-    assert real._process.pid == pid
+    assert real._child.process.pid == pid
 
 
 def test_a_worker_that_was_killed_is_started_again(real):
     real.request("sources", FILES, deadline_s=60)
-    first = real._process.pid
+    first = real._child.process.pid
     os.kill(first, signal.SIGKILL)
-    real._process.wait()
+    real._child.process.wait()
     assert real.request("sources", FILES, deadline_s=60)
-    assert real._process.pid != first
+    assert real._child.process.pid != first
 
 
 def test_close_ends_the_process_and_may_be_called_twice(real):
     real.request("sources", FILES, deadline_s=60)
-    pid = real._process.pid
+    pid = real._child.process.pid
     real.close()
     real.close()
     assert not is_running(pid)
@@ -93,7 +92,7 @@ def test_a_worker_that_dies_in_the_middle_is_trouble_and_the_next_request_has_a_
         const first = !existsSync("seen"); writeFileSync("seen", "");
         if (first) console.error("out of memory");
         if (first) process.kill(process.pid, "SIGKILL");
-        console.log(JSON.stringify({id, result: {fine: true}}));
+        console.log(JSON.stringify({id, ok: {fine: true}}));
     """
     imports, body = dies_once.strip().split("\n", 1)
     worker = fake(READY + imports.strip() + "\n" + EACH % body)
@@ -107,7 +106,7 @@ def test_a_silent_worker_is_killed_at_the_deadline(fake):
     worker = fake(READY + EACH % "")
     problem = trouble(worker, deadline_s=0.3)
     assert problem.reason == "the toolchain worker was silent for 0 s while it worked on sources"
-    assert worker._process is None
+    assert worker._child is None
 
 
 def test_a_worker_that_does_not_even_read_is_killed_at_the_deadline(fake):
@@ -124,10 +123,10 @@ def test_a_worker_that_closes_its_output_is_dead(fake):
 NONSENSE = {
     "no JSON": "console.log('hello');",
     "no object": "console.log('3');",
-    "another id": "console.log(JSON.stringify({id: id + 7, result: {}}));",
-    "no id": "console.log(JSON.stringify({result: {}}));",
-    "neither result nor error": "console.log(JSON.stringify({id}));",
-    "both": "console.log(JSON.stringify({id, result: {}, error: {}}));",
+    "another id": "console.log(JSON.stringify({id: id + 7, ok: {}}));",
+    "no id": "console.log(JSON.stringify({ok: {}}));",
+    "neither ok nor error": "console.log(JSON.stringify({id}));",
+    "both": "console.log(JSON.stringify({id, ok: {}, error: {}}));",
     "bytes": "process.stdout.write(Buffer.from([255, 254, 10]));",
 }
 
@@ -137,11 +136,11 @@ def test_nonsense_is_trouble_and_the_worker_is_given_up(body, fake):
     worker = fake(READY + EACH % body)
     problem = trouble(worker)
     assert (problem.reason, problem.remedy) == ("the toolchain worker answered nonsense to sources", REPAIR)
-    assert worker._process is None
+    assert worker._child is None
 
 
 def test_a_late_answer_to_an_earlier_question_is_skipped(fake):
-    worker = fake(READY + EACH % "for (const n of [id - 1, id]) console.log(JSON.stringify({id: n, result: n}));")
+    worker = fake(READY + EACH % "for (const n of [id - 1, id]) console.log(JSON.stringify({id: n, ok: n}));")
     assert [worker.request("sources", {}, deadline_s=30) for _ in range(2)] == [1, 2]
 
 
@@ -149,7 +148,7 @@ def test_a_worker_that_never_gets_ready_is_trouble(fake, monkeypatch):
     monkeypatch.setattr(module, "_START_S", 0.5)
     worker = fake("setInterval(() => {}, 1000);\n")
     assert trouble(worker).reason.endswith("while it started")
-    assert worker._process is None
+    assert worker._child is None
 
 
 def test_a_worker_that_greets_differently_is_trouble(fake):
@@ -160,12 +159,12 @@ def test_a_worker_that_greets_differently_is_trouble(fake):
 
 def test_the_worker_sees_nothing_of_the_environment(fake, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    worker = fake(READY + EACH % "console.log(JSON.stringify({id, result: Object.keys(process.env)}));")
+    worker = fake(READY + EACH % "console.log(JSON.stringify({id, ok: Object.keys(process.env)}));")
     assert worker.request("sources", {}, deadline_s=30) == []
 
 
 def test_text_of_any_kind_arrives(fake):
-    worker = fake(READY + EACH % "console.log(JSON.stringify({id, result: JSON.parse(line).params.text}));")
+    worker = fake(READY + EACH % "console.log(JSON.stringify({id, ok: JSON.parse(line).params.text}));")
     text = "ä\u2028\0\ud800\n```"
     assert worker.request("sources", {"text": text}, deadline_s=30) == text
 
@@ -197,14 +196,14 @@ def test_a_missing_npm_package_is_trouble(tmp_path):
 
 def test_a_missing_node_is_trouble(tmp_path):
     worker = ToolchainWorker(lambda: Toolchain(tmp_path / "node", tmp_path, tmp_path))
-    assert trouble(worker).reason.startswith("Node could not be started: ")
+    assert trouble(worker).reason.startswith("the toolchain worker could not be started: ")
 
 
-def test_a_set_up_that_fails_is_trouble_with_its_remedy():
+def test_a_set_up_that_fails_is_trouble_with_its_remedy(tmp_path):
     def fails():
         raise SetupError("no packages", command="npm ci", output="ECONNREFUSED", remedy="check the network")
 
-    problem = trouble(ToolchainWorker(fails))
+    problem = trouble(Tools(fails, tmp_path).worker)
     assert (
         problem.reason
         == "set-up failed: no packages\n  command:    npm ci\n  | ECONNREFUSED\n  what to do: check the network"
@@ -214,7 +213,7 @@ def test_a_set_up_that_fails_is_trouble_with_its_remedy():
 
 def test_a_root_that_cannot_be_written_is_trouble(tmp_path):
     (tmp_path / "file").write_text("")
-    worker = ToolchainWorker(lambda: ensure_toolchain(root=tmp_path / "file" / "below"))
+    worker = Tools(lambda: ensure_toolchain(root=tmp_path / "file" / "below"), tmp_path).worker
     problem = trouble(worker)
     assert problem.reason.startswith("the set-up of the Node toolchain failed: ")
     assert "Not a directory" in problem.reason

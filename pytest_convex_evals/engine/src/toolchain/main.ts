@@ -1,7 +1,7 @@
 /**
  * The trusted toolchain worker: JSON lines in, JSON lines out.
  *
- * A request `{"id", "method", "params"}` is answered by `{"id", "result"}` or `{"id", "error": {"code", "message"}}`.
+ * A request `{"id", "op", "params"}` is answered by `{"id", "ok"}` or `{"id", "error": {"code", "message"}}`.
  * The first line says that the worker is ready. Submitted code is parsed here and never evaluated. The worker ends
  * when its stdin closes, and nothing but answers may reach stdout.
  */
@@ -31,12 +31,11 @@ async function handle(line: string): Promise<void> {
     }
     if (typeof request !== "object" || request === null)
       throw new RequestError("bad_request", "the request is not an object");
-    const { id: given, method, params } = request as { id?: unknown; method?: unknown; params?: unknown };
+    const { id: given, op, params } = request as { id?: unknown; op?: unknown; params?: unknown };
     id = given ?? null;
-    const run = methods.get(String(method));
-    if (run === undefined) throw new RequestError("unknown_method", `there is no method ${JSON.stringify(method)}`);
-    const result = await run(params);
-    answer({ id, result });
+    const run = methods.get(String(op));
+    if (run === undefined) throw new RequestError("unknown_method", `there is no method ${JSON.stringify(op)}`);
+    answer({ id, ok: (await run(params)) ?? null });
   } catch (error) {
     answer({ id, error: fault(error) });
   }

@@ -10,7 +10,7 @@ import type { ReadSet } from "../db/readset.js";
 import type { Component, UdfKind } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { ConflictError, JsFailure } from "../errors.js";
-import { RunnerLost, userBudget } from "../runners/udf.js";
+import { RunnerDied, RunnerLost, userBudget } from "../runners/udf.js";
 import { runSystemFunction, isSystemPath } from "../system/functions.js";
 import { encodeText, type Value } from "../values/value.js";
 import { actionSyscall } from "./actionSyscalls.js";
@@ -99,9 +99,10 @@ export class Caller {
           return result;
         } catch (error) {
           if (error instanceof RunnerLost && lost < MAX_LOST) {
-            lost += 1;
+            lost += error instanceof RunnerDied ? MAX_LOST : 1;
             continue;
           }
+          if (error instanceof RunnerLost) return this.died(request, kind, requestId, error, startedAt);
           if (!(error instanceof ConflictError) || (attempt >= MAX_RETRIES && hooks.retryForever !== true)) throw error;
           await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(100 * 2 ** attempt, 2000)));
           attempt += 1;
@@ -111,6 +112,14 @@ export class Caller {
       this.running -= 1;
       this.engine.activity.changed();
     }
+  }
+
+  /** A function under which its process died twice has failed. */
+  private died(request: CallRequest, kind: "Query" | "Mutation", requestId: string, error: Error, startedAt: number): CallResult {
+    const outcome = { ok: false as const, failure: new JsFailure(error.message) };
+    const result: CallResult = { outcome, logLines: [], usage: noUsage(), requestId, ts: this.engine.db.snapshot.ts, reads: null, journal: null };
+    this.logEntry(request, kind, result, startedAt);
+    return result;
   }
 
   private root(request: CallRequest, requestId: string, log: CallLog): CallRoot {

@@ -114,7 +114,7 @@ function parseSchedule(raw: Record<string, unknown>): CronSchedule {
     case "daily":
       return { type, hourUTC: number("hourUTC"), ...minute };
     case "weekly":
-      return { type, dayOfWeek: number("dayOfWeek"), hourUTC: number("hourUTC"), ...minute };
+      return { type, dayOfWeek: dayOfWeek(raw["dayOfWeek"]), hourUTC: number("hourUTC"), ...minute };
     case "monthly":
       return { type, day: number("day"), hourUTC: number("hourUTC"), ...minute };
     case "cron":
@@ -122,6 +122,14 @@ function parseSchedule(raw: Record<string, unknown>): CronSchedule {
     default:
       return invalid(`Unknown cron schedule ${type}`, "InvalidCron");
   }
+}
+
+const DAYS = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+
+/** Days come as names or as numbers from Sunday on. */
+function dayOfWeek(value: unknown): number {
+  const day = typeof value === "number" ? value : DAYS.indexOf(String(value).toLowerCase());
+  return day >= 0 && day <= 6 ? day : invalid(`Invalid day of the week ${String(value)}`, "InvalidCron");
 }
 
 /** Cron targets must exist in the same component and be schedulable. */

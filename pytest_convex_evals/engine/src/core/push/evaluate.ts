@@ -76,7 +76,7 @@ export class Evaluator {
         throw decoded(done.error.message, done.error.frames);
       } catch (error) {
         if (error instanceof RunnerLost && attempt < 3) continue;
-        if (error instanceof Terminated) throw new JsFailure(error.message);
+        if (error instanceof Terminated || error instanceof RunnerLost) throw new JsFailure(error.message);
         throw error;
       }
     }

@@ -31,6 +31,9 @@ export class Terminated extends Error {}
 /** The process went away under a call that did nothing wrong. */
 export class RunnerLost extends Error {}
 
+/** The process ended by itself while a call was running: perhaps the call's doing, perhaps not. */
+export class RunnerDied extends RunnerLost {}
+
 export interface Syscall {
   id: number;
   op: string;
@@ -238,7 +241,7 @@ export class UdfRunner {
       step.reject(
         process.ranOutOfMemory
           ? new Terminated("JavaScript execution ran out of memory (maximum memory usage: 64 MB)")
-          : new Terminated("The function's process ended unexpectedly."),
+          : new RunnerDied("The function's process ended unexpectedly."),
       );
     }
     this.replace(process);

@@ -15,7 +15,7 @@ while read -r op pid; do
     del) kept=""; for p in $pids; do [ "$p" = "$pid" ] || kept="$kept $p"; done; pids="$kept" ;;
   esac
 done
-for p in $pids; do kill -9 -- "-$p" 2>/dev/null; done
+for p in $pids; do kill -9 "-$p" 2>/dev/null; done
 `;
 
 export class Watchdog {
