@@ -292,7 +292,9 @@ def _matches(text: Text, shown: str) -> bool:
 def _name(name: Text | None) -> dict[str, str] | None:
     if name is None:
         return None
-    return {"pattern": name.pattern} if isinstance(name, re.Pattern) else {"text": name}
+    if isinstance(name, re.Pattern):
+        return {"pattern": name.pattern, "flags": "iu" if name.flags & re.IGNORECASE else "u"}
+    return {"text": name}
 
 
 def _shown(text: Text | None) -> str:

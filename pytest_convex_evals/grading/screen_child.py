@@ -28,7 +28,7 @@ ANSWER_CPU_S = 10.0
 """Processor time for one answer."""
 ANSWER_S = 30.0
 """Wall time for one answer, for a page that sleeps; waiting for a processor does not count."""
-LIFE_CPU_S = 300
+LIFE_CPU_S = 120
 """Processor time of a child; it ends by itself even when nobody is left to end it."""
 HEAP_MB = 512
 DATA_BYTES = 2 * 2**30

@@ -30,6 +30,8 @@
  * | `env.set`     | `{variables: {name: value or null}}`               | null                                                      |
  * | `env.list`    | `{}`                                               | `{name: value}`                                           |
  * | `allowFetch`  | `{origins}`                                        | null. Replaces the origins that actions may fetch         |
+ * | `packages`    | `{folder: path or null}`                           | null. A `node_modules` for packages outside the bundle    |
+ * |               |                                                    | (`externalPackages`), readable to Node actions only       |
  * | `idle`        | `{deadline?: ms}`                                  | `{idle}`. Waits until nothing runs and no job is due      |
  * | `stats`       | `{}`                                               | `{conflicts, documents, memory, runnerDeaths}`            |
  * | `shutdown`    | `{}`                                               | null, then the core ends                                  |
@@ -138,6 +140,7 @@ export class Control {
       "env.set": (params) => updateEnvironment(engine, Object.entries((params["variables"] ?? {}) as Params).map(([name, value]) => ({ name, value }))),
       "env.list": () => Object.fromEntries(engine.env),
       allowFetch: (params) => this.allowFetch(params),
+      packages: (params) => engine.usePackages(typeof params["folder"] === "string" ? params["folder"] : null),
       idle: async (params) => ({ idle: await engine.activity.quiet(deadlineOf(params)) }),
       stats: () => this.stats(),
       shutdown: () => void setImmediate(() => this.exit()),

@@ -1,6 +1,7 @@
 /** The parts of a running backend and the operations that concern all of them. */
 
 import { createHash, randomBytes, randomInt } from "node:crypto";
+import { realpathSync } from "node:fs";
 
 import { Authenticator } from "./auth/authenticator.js";
 import { Database } from "./db/database.js";
@@ -61,7 +62,7 @@ export class Engine {
   private readonly watchdog = new Watchdog();
   private readonly resetListeners = new Set<() => void>();
 
-  constructor(settings: EngineSettings) {
+  constructor(private readonly settings: EngineSettings) {
     this.instanceName = settings.instanceName;
     this.adminKey = settings.adminKey;
     const current = (): Deployment => this.active;
@@ -116,6 +117,16 @@ export class Engine {
   /** Functions read variables, so subscriptions must be looked at again. */
   environmentChanged(): void {
     for (const listener of this.resetListeners) listener();
+  }
+
+  /** Where Node actions find packages that are not bundled: the folder that holds them, or null. */
+  usePackages(folder: string | null): void {
+    this.settings.runner.packages = folder === null ? null : realpathSync(folder);
+    this.nodeRunner.restart();
+  }
+
+  get packages(): string | null {
+    return this.settings.runner.packages ?? null;
   }
 
   /** Drops all data, keeps the deployment; runners, scheduler and crons start anew. */

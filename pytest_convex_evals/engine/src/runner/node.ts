@@ -12,6 +12,11 @@ import { hostFetch, storageCall } from "./hostcalls.js";
 import { evaluateModule, ModuleStore } from "./modules.js";
 import { exportedFunction } from "./realm.js";
 
+/** Namespaces of real modules, and transpiled ones, have a default export of their own. */
+function isEsm(exports: Record<string, unknown>): boolean {
+  return (Object.prototype.toString.call(exports) === "[object Module]" || exports["__esModule"] === true) && "default" in exports;
+}
+
 const LEVELS = { log: "LOG", info: "INFO", warn: "WARN", error: "ERROR", debug: "DEBUG" } as const;
 
 export class NodeRealm {
@@ -19,6 +24,8 @@ export class NodeRealm {
   private readonly namespaces = new Map<string, Record<string, unknown>>();
   private readonly builtins = new Map<string, vm.Module>();
   private env = "";
+  /** Finds packages outside the bundle, when the core allows some. */
+  private readonly require: NodeJS.Require | null = process.argv[3] === undefined ? null : createRequire(`${process.argv[3]}/index.js`);
 
   constructor(
     private readonly store: ModuleStore,
@@ -78,13 +85,14 @@ export class NodeRealm {
     const present = this.builtins.get(specifier);
     if (present !== undefined) return present;
     const bare = specifier.replace(/^node:/, "");
-    if (!builtinModules.includes(bare)) return null;
-    const exports = process.getBuiltinModule(bare) as unknown as Record<string, unknown>;
+    const isBuiltin = builtinModules.includes(bare);
+    if (!isBuiltin && this.require === null) return null;
+    const exports = (isBuiltin ? process.getBuiltinModule(bare) : this.require?.(specifier)) as Record<string, unknown>;
     const names = [...new Set([...Object.keys(exports), "default"])];
     const module = new vm.SyntheticModule(
       names,
       function (this: vm.SyntheticModule) {
-        for (const name of names) this.setExport(name, name === "default" ? exports : exports[name]);
+        for (const name of names) this.setExport(name, name === "default" && !isEsm(exports) ? exports : exports[name]);
       },
       { identifier: specifier },
     );

@@ -45,6 +45,17 @@ const ERRORS = { Error, TypeError, RangeError, SyntaxError, EvalError, Reference
 /** What the environment of an evaluation allows beside plain computation. */
 const FORBIDDEN_IN: Partial<Record<StartOptions["what"], string>> = { config: "definition", auth: "auth config file" };
 
+let spareContext: vm.Context | null = null;
+
+function newContext(): vm.Context {
+  return vm.createContext(vm.constants.DONT_CONTEXTIFY);
+}
+
+/** Makes a context ahead of need, while the runner has nothing to do. */
+export function prepareContext(): void {
+  spareContext ??= newContext();
+}
+
 export class Realm {
   readonly context: vm.Context;
   private random: Random;
@@ -56,7 +67,8 @@ export class Realm {
     private readonly host: RealmHost,
   ) {
     this.random = new Random(start.importSeed);
-    this.context = vm.createContext(vm.constants.DONT_CONTEXTIFY, { microtaskMode: undefined });
+    this.context = spareContext ?? newContext();
+    spareContext = null;
     const setup = script.runInContext(this.context) as (host: unknown, shared: unknown) => Realm["make"];
     this.make = setup(this.hostObject(), SHARED);
   }
@@ -159,11 +171,12 @@ export class Realm {
   }
 }
 
-const CALLS: readonly StartOptions["what"][] = ["query", "mutation", "action", "http"];
+/** Modules of the usual outline; configs, schemas and auth configs are few and may be of another. */
+const BUNDLES: readonly StartOptions["what"][] = ["query", "mutation", "action", "http", "analyze"];
 
-/** A realm with its module evaluated: calls run as scripts where they can, descriptions always as real modules. */
+/** A realm with its module evaluated, as scripts where that is possible, else as real modules. */
 export function openRealm(start: StartOptions, host: RealmHost, store: ModuleStore): Record<string, unknown> {
-  if (CALLS.includes(start.what)) {
+  if (BUNDLES.includes(start.what)) {
     try {
       return new Realm(start, host).load(store, false);
     } catch (error) {

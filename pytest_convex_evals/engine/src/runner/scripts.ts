@@ -29,7 +29,8 @@ export interface ModuleScope {
 const SCOPE = "__convexModule$";
 const IDENTIFIER = "[A-Za-z_$][\\w$]*";
 const IMPORT = new RegExp(`^\\s*import\\s*(?:(${IDENTIFIER})\\s*,?\\s*)?(?:\\{([^}]*)\\})?\\s*(?:from)?\\s*("[^"\\n]*"|'[^'\\n]*')\\s*;?`);
-const EXPORT = /(?:^|[\n;}])\s*export\s*\{([^}]*)\}\s*;?\s*$/;
+/** The export clause, perhaps followed by the licence comments that the bundler collects at the end. */
+const EXPORT = /(?:^|[\n;}])\s*export\s*\{([^}]*)\}\s*;?\s*(?:\/\*(?:[^*]|\*(?!\/))*\*\/\s*)*$/;
 
 function parseClause(clause: string): [string, string][] | null {
   const pairs: [string, string][] = [];

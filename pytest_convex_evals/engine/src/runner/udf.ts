@@ -11,7 +11,7 @@ import { describeModule } from "./analyze.js";
 import { flush, queue, receive } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { ModuleStore } from "./modules.js";
-import { exportedFunction, openRealm, type Answer } from "./realm.js";
+import { exportedFunction, openRealm, prepareContext, type Answer } from "./realm.js";
 
 interface Call {
   id: number;
@@ -61,6 +61,7 @@ function settle(turns: number): void {
   queue({ t: "yield", call: stepOf, leaked: store.leaked });
   current = null;
   flush();
+  prepareContext();
   turn();
 }
 

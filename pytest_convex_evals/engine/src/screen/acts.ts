@@ -8,6 +8,7 @@ import { lineOf } from "./text.js";
 export interface Name {
   text?: string;
   pattern?: string;
+  flags?: string;
 }
 
 /** An element as the grader sees it. */
@@ -100,5 +101,5 @@ const isField = (element: HTMLElement): boolean => /^(INPUT|TEXTAREA|SELECT)$/.t
 
 function matcher(name: Name | null): Matcher | undefined {
   if (name === null) return undefined;
-  return name.text ?? new RegExp(name.pattern ?? "", "u");
+  return name.text ?? new RegExp(name.pattern ?? "", name.flags ?? "u");
 }

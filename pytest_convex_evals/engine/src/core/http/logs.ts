@@ -13,7 +13,7 @@ export function streamLogs(engine: Engine, response: ServerResponse, cursor: num
     const { entries, newCursor } = engine.logs.since(cursor);
     sendJson(response, 200, { entries: entries.map(wire), newCursor: Math.max(newCursor, cursor) });
   };
-  if (engine.logs.since(cursor).entries.length > 0 && cursor > 0) {
+  if (engine.logs.since(cursor).entries.length > 0) {
     answer();
     return;
   }

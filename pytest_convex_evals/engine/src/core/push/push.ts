@@ -91,13 +91,19 @@ export class Pushes {
     if (typeof version === "string" && !["20", "22", "24"].includes(version)) {
       throw new UserError("InvalidConfig", version === "18" ? "Node 18 is no longer supported" : `Invalid node version: ${version}`);
     }
+    const outside = (Array.isArray(body["nodeDependencies"]) ? body["nodeDependencies"] : []) as { name?: unknown }[];
+    if (outside.length > 0 && this.engine.packages === null) {
+      const names = outside.map(({ name }) => String(name)).join(", ");
+      throw new UserError("InvalidExternalModules", `Hit an error while pushing:\nLoading the pushed modules encountered the following error:\nNo packages are installed for ${names}`);
+    }
     const definitions: RawDefinition[] = [
       {
         path: "",
         config: optionalModule(app["definition"]),
         dependencies: strings(app["dependencies"]),
         schema: optionalModule(app["schema"]),
-        sources: [...modules(app["changedModules"]), ...this.unchanged(app["unchangedModuleHashes"])],
+        // Older clients send all modules as `functions`.
+        sources: [...modules(app["functions"]), ...modules(app["changedModules"]), ...this.unchanged(app["unchangedModuleHashes"])],
         serverVersion: String(app["udfServerVersion"] ?? ""),
       },
     ];

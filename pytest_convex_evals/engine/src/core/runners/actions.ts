@@ -161,7 +161,10 @@ export class ActionRunnerClient {
   }
 
   private async answer(process: RunnerProcess, id: number, call: Running, syscall: number, op: string, json: string): Promise<void> {
-    if (call.outstanding.size >= MAX_OUTSTANDING) throw new Error("too many concurrent operations");
+    if (call.outstanding.size >= MAX_OUTSTANDING) {
+      process.send({ t: "resolve", call: id, id: syscall, ok: false, more: false, now: this.clock.nowMs() }, "Too many concurrent operations.");
+      return;
+    }
     call.outstanding.set(syscall, op);
     const header: Record<string, unknown> = { t: "resolve", call: id, id: syscall, ok: true, more: false };
     let payload: string;

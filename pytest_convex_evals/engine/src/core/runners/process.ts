@@ -15,6 +15,8 @@ export interface RunnerSettings {
   prefix: readonly string[];
   node: string;
   heapMegabytes: number;
+  /** Folder with packages that Node actions import from outside their bundle; only the runner for Node actions may read it. */
+  packages?: string | null;
 }
 
 export interface RunnerEvents {
@@ -39,16 +41,19 @@ export class RunnerProcess {
     private readonly events: RunnerEvents,
     private readonly watchdog: Watchdog,
   ) {
+    const packages = kind === "node" ? (settings.packages ?? null) : null;
     const command = [
       ...settings.prefix,
       settings.node,
       "--permission",
       `--allow-fs-read=${settings.script}`,
+      ...(packages === null ? [] : [`--allow-fs-read=${packages}/*`]),
       "--experimental-vm-modules",
       "--no-warnings",
       `--max-old-space-size=${settings.heapMegabytes}`,
       settings.script,
       kind,
+      ...(packages === null ? [] : [packages]),
     ];
     this.child = spawn(command[0] as string, command.slice(1), {
       stdio: ["ignore", "ignore", "pipe", "pipe"],

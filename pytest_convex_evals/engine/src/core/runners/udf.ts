@@ -9,6 +9,7 @@ import type { Frame } from "../../shared/frames.js";
 import type { StartOptions, WireError } from "../../shared/protocol.js";
 import { SystemError, UserError } from "../errors.js";
 import type { Deployment } from "../deployment.js";
+import { parseValue } from "../values/value.js";
 import { RunnerProcess, type RunnerSettings } from "./process.js";
 import type { Watchdog } from "./watchdog.js";
 
@@ -337,6 +338,11 @@ export function parseWireError(payload: string): WireError {
   const raw = JSON.parse(payload) as Record<string, unknown>;
   const frames = Array.isArray(raw["frames"]) ? raw["frames"].slice(0, 100).map(String) : [];
   const error: WireError = { message: String(raw["message"]).slice(0, 70_000), frames };
-  if (typeof raw["data"] === "string") error.data = raw["data"];
-  return error;
+  if (typeof raw["data"] !== "string") return error;
+  try {
+    parseValue(JSON.parse(raw["data"]));
+    return { ...error, data: raw["data"] };
+  } catch (problem) {
+    return { message: `ConvexError with invalid data: ${(problem as Error).message}`, frames };
+  }
 }

@@ -1,0 +1,1 @@
+"""The plugin as people meet it: whole pytest sessions on small suites."""

@@ -1,0 +1,89 @@
+"""Keys are held by the generation child alone, and stand nowhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.openai_server import OpenAIServer, Reply
+from tests.support.process_tree import command_of, descendants, environment_of
+from tests.support.sessions import Project
+from tests.support.suites import answer_text
+
+GRADER = '''\
+"""No key can be seen from here."""
+
+import os
+import subprocess
+from pathlib import Path
+
+KEY = "-".join(("sk", "very", "secret"))
+
+
+def test_the_environment_has_no_key(files):
+    assert [name for name, value in os.environ.items() if KEY in value] == []
+
+
+def test_children_get_no_key(files):
+    assert KEY not in subprocess.run(["env"], capture_output=True, text=True).stdout
+
+
+def test_workers_were_started_without_a_key(files):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert KEY not in Path("/proc/self/environ").read_text()
+
+
+def test_the_toolchain_has_no_key(sources):
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    assert [pid for pid in children if KEY in Path(f"/proc/{pid}/environ").read_text()] == []
+'''
+KEY = "sk-very-secret"
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+def test_a_key_is_seen_by_the_provider_and_by_nobody_else(project: Project, workers: list[str]) -> None:
+    seen: dict[int, tuple[str, bytes]] = {}
+
+    def look() -> None:
+        for pid in descendants(session.pid):
+            seen[pid] = (command_of(pid), environment_of(pid))
+
+    def answer(request: dict[str, Any]) -> Reply:
+        if "003-told" in request["messages"][-1]["content"]:
+            said = {"message": f"Incorrect API key provided: {KEY}.", "type": "invalid_request_error"}
+            return Reply(status=401, error=said)
+        return Reply(answer_text(), before=look)
+
+    for number in range(3):
+        project.suite.add(f"000-m/{number:03}-keys", grader=GRADER)
+    project.suite.add("000-m/003-told")
+    with OpenAIServer(answer) as server:
+        project.env(OPENAI_BASE_URL=server.url, OPENAI_API_KEY=KEY, MY_AUTH_TOKEN=KEY, AWS_SECRET_ACCESS_KEY=KEY)
+        (project.root / ".env").write_text(f"ANTHROPIC_API_KEY={KEY}\n", encoding="utf-8")
+        session = project.start("evals", "--models", "gpt-5", "-vv", "-l", *workers)
+        output, _ = session.communicate(timeout=120)
+        assert set(server.keys) == {f"Bearer {KEY}"}
+    assert session.returncode == 1, output
+    assert "3 passed, 1 error" in output
+    assert any("pytest_convex_evals.generation.child" in command for command, _ in seen.values())
+    assert len(seen) >= (3 if workers else 1)
+    for command, environment in seen.values():
+        assert KEY not in command
+        assert KEY.encode() not in environment, command
+    assert KEY not in output
+    written = [path for path in project.root.rglob("*") if path.is_file() and path.name != ".env"]
+    assert len([path for path in written if ".evals" in path.parts]) > 10
+    assert [path for path in written if KEY.encode() in path.read_bytes()] == []
+
+
+def test_the_environment_is_given_back_when_the_session_ends(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    grader = "import os\n\n\ndef test_no_key(files):\n    assert 'OPENAI_API_KEY' not in os.environ\n"
+    project.suite.add("000-m/000-keys", grader=grader)
+    done = project.here("evals")
+    assert done.code == 0, done.output
+    assert os.environ["OPENAI_API_KEY"] == KEY
+    assert not Path(project.root / "junit.xml").read_text(encoding="utf-8").count(KEY)
