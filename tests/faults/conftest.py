@@ -36,7 +36,10 @@ export const add = mutation({
 
 export const all = query({ args: {}, handler: async (ctx) => await ctx.db.query("notes").take(100) });
 
-export const ask = action({ args: { url: v.string() }, handler: async (_ctx, { url }) => await (await fetch(url)).text() });
+export const ask = action({
+  args: { url: v.string() },
+  handler: async (_ctx, { url }) => await (await fetch(url)).text(),
+});
 """,
 }
 GRADER = """\

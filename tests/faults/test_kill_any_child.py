@@ -14,7 +14,15 @@ from tests.faults.test_who_is_at_fault import outcome
 from tests.support.npm_registry import NpmRegistry
 from tests.support.processes import alive, descendants, kill, wait_for
 
-WAITING = "import time\n\n\ndef test_waits(app):\n    for _ in range(40):\n        app.query('notes:all')\n        time.sleep(0.05)\n"
+WAITING = """\
+import time
+
+
+def test_waits(app):
+    for _ in range(40):
+        app.query("notes:all")
+        time.sleep(0.05)
+"""
 
 
 def running(part: str) -> int | None:
