@@ -156,7 +156,7 @@ class EmbeddedBackend:
         """All runs so far, oldest first."""
         jobs = {job.name: job for job in self.crons()}
         return [
-            CronRun(run["name"], run["function"], jobs[run["name"]].args, run["at"], run["status"])
+            CronRun(run["name"], run["function"], jobs[run["name"]].args, run["at"], _cron_status(run["status"]))
             for run in self._ask("cronRuns")
             if not run["component"]
         ]
@@ -196,6 +196,11 @@ class EmbeddedBackend:
     def close(self) -> None:
         """End the core; its runner ends with it."""
         self._core.close()
+
+
+def _cron_status(status: Any) -> str:
+    kind = status.get("type") if isinstance(status, dict) else status
+    return {"success": "success", "err": "failed"}.get(str(kind), "running")
 
 
 def _arguments(args: Any) -> dict[str, Value]:

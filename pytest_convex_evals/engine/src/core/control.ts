@@ -141,7 +141,7 @@ export class Control {
       "env.list": () => Object.fromEntries(engine.env),
       allowFetch: (params) => this.allowFetch(params),
       packages: (params) => engine.usePackages(typeof params["folder"] === "string" ? params["folder"] : null),
-      idle: async (params) => ({ idle: await engine.activity.quiet(deadlineOf(params)) }),
+      idle: async (params) => ({ idle: await engine.activity.idle(deadlineOf(params)) }),
       stats: () => this.stats(),
       shutdown: () => void setImmediate(() => this.exit()),
     };
@@ -286,5 +286,8 @@ function failureJson(message: string, { data, code }: JsFailure): Record<string,
 
 function identityOf(given: unknown): Identity {
   if (given === undefined || given === null || given === "anonymous") return ANONYMOUS;
-  return given === "admin" ? ADMIN : actingAs(given);
+  if (given === "admin") return ADMIN;
+  const user = actingAs(given);
+  // A user who has logged in, not an administrator who acts as one: internal functions stay out of reach.
+  return user.kind === "user" ? { ...user, actingAs: false } : user;
 }

@@ -116,7 +116,6 @@ async function callFunction(engine: Engine, context: ActionContext, kind: UdfKin
     kind,
   );
   for (const name of DIMENSIONS) context.usage[name] += result.usage[name];
-  context.root.log.append(result.logLines);
   if (result.outcome.ok) return encodeText(result.outcome.value);
   throw new JsFailure(result.outcome.failure.message, result.outcome.failure.frames, result.outcome.failure.data);
 }

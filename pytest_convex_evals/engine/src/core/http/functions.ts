@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { isAdmin } from "../auth/identity.js";
+import { isAdmin, seesInternal } from "../auth/identity.js";
 import { findFunction, type UdfKind } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { JsFailure, UserError } from "../errors.js";
@@ -69,7 +69,7 @@ export class FunctionApi {
   async any(request: IncomingMessage, response: ServerResponse, path: string | null): Promise<void> {
     const body = await readJson(request, API_BODY_LIMIT, true);
     const call = await this.prepare(request, path === null ? body : { ...body, path });
-    if (path === null && !isAdmin(call.identity)) throw new UserError("BadDeployKey", "The provided deploy key was invalid for deployment", undefined, 403);
+    if (path === null && !seesInternal(call.identity)) throw new UserError("BadDeployKey", "The provided deploy key was invalid for deployment", undefined, 403);
     const encode = encoderFor(body["format"]);
     if (typeof body["componentPath"] === "string" && path === null) call.componentPath = body["componentPath"];
     if (isSystemPath(call.path)) {

@@ -26,6 +26,7 @@ export interface RunnerEvents {
 }
 
 const STDERR_KEPT = 4096;
+const NODE_HEAP_MEGABYTES = 512;
 
 export class RunnerProcess {
   private readonly child: ChildProcess;
@@ -50,7 +51,7 @@ export class RunnerProcess {
       ...(packages === null ? [] : [`--allow-fs-read=${packages}/*`]),
       "--experimental-vm-modules",
       "--no-warnings",
-      `--max-old-space-size=${settings.heapMegabytes}`,
+      `--max-old-space-size=${kind === "node" ? NODE_HEAP_MEGABYTES : settings.heapMegabytes}`,
       settings.script,
       kind,
       ...(packages === null ? [] : [packages]),

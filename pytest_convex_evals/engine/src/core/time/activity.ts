@@ -14,7 +14,8 @@ export class Activity {
 
   /** Something runs that is not merely waiting for the clock, or a job is due. */
   get busy(): boolean {
-    const { caller, actionRunner, nodeRunner, scheduler } = this.engine;
+    const { caller, actionRunner, nodeRunner, scheduler, clock } = this.engine;
+    if (!clock.isVirtual && clock.nextDue(clock.nowMs()) !== null) return true;
     return caller.running - actionRunner.sleeping - nodeRunner.sleeping > 0 || (scheduler.backlog > 0 && caller.running === 0);
   }
 
@@ -39,6 +40,11 @@ export class Activity {
       for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
       if (!this.busy) return true;
     }
+  }
+
+  /** Waits until nothing runs and nothing is due. */
+  idle(deadlineMs: number): Promise<boolean> {
+    return this.engine.clock.isVirtual ? this.advance(0, deadlineMs) : this.quiet(deadlineMs);
   }
 
   /** Moves the virtual clock forward, running what falls due in order. */

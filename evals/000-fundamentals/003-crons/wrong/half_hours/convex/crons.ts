@@ -1,0 +1,13 @@
+import { cronJobs } from "convex/server";
+import { internal } from "./_generated/api";
+
+// Lima is UTC-5 all year; schedules are in UTC.
+const crons = cronJobs();
+
+crons.interval("auction lots", { hours: 1.5 }, internal.displays.refresh, { display: "auction", days: 0 });
+crons.interval("landing board", { hours: 7 }, internal.displays.refresh, { display: "landings", days: 1 });
+crons.cron("gate lights", "*/20 9-11 * * *", internal.displays.refresh, { display: "gates", days: 1 });
+crons.cron("evening prices", "15 1 * * 2-6", internal.displays.refresh, { display: "prices", days: 5 });
+crons.cron("quarter totals", "5 5 1 1,4,7,10 *", internal.displays.refresh, { display: "totals", days: 92 });
+
+export default crons;

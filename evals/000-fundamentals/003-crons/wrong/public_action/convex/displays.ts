@@ -1,0 +1,11 @@
+import { v } from "convex/values";
+import { action } from "./_generated/server";
+
+export const refresh = action({
+  args: { display: v.string(), days: v.number() },
+  returns: v.null(),
+  handler: async (_ctx, { display, days }) => {
+    console.log(`refresh ${display} ${days}`);
+    return null;
+  },
+});

@@ -1,0 +1,11 @@
+import { defineSchema, defineTable } from "convex/server";
+import { v } from "convex/values";
+
+export default defineSchema({
+  passages: defineTable({
+    stop: v.string(),
+    line: v.string(),
+    passedAt: v.number(),
+    delay: v.optional(v.number()),
+  }).index("by_stop_and_passedAt", ["stop", "passedAt"]).index("by_stop", ["stop"]),
+});
