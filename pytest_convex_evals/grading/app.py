@@ -74,7 +74,7 @@ class App:
         return replace(self, _identity=Identity("admin"))
 
     def as_user(self, subject: str, *, issuer: str = "https://issuer.example", **attributes: Value) -> App:
-        """The same app, called by a logged-in user; attributes are those of `UserIdentity`."""
+        """The same app, called by a user who has logged in; attributes are those of `UserIdentity`."""
         return replace(self, _identity=Identity("user", {"subject": subject, "issuer": issuer, **attributes}))
 
     # Functions
@@ -181,12 +181,17 @@ class App:
 
     @contextmanager
     def rejects(self, text: str = "") -> Iterator[list[FunctionError]]:
-        """The block must end with a function error that contains the text; the error is in the list afterwards."""
+        """The block must end with the error of a function that is there; the error is in the list afterwards.
+
+        With a text, the error's message or data must contain it.
+        """
         caught: list[FunctionError] = []
         try:
             yield caught
         except FunctionError as error:
             caught.append(error)
+            if error.not_found:
+                raise AssertionError(f"not there, so nothing rejects: {error.message}") from None
             if text and text not in error.message and text not in str(error.data):
                 raise AssertionError(f"rejected, but without {text!r}: {error.message}") from None
         else:

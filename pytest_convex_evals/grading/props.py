@@ -78,6 +78,7 @@ class Props:
             bench = self._bench
             self._stage = Stage(bench.tools.toolchain(), bench.tools.worker, bench.project, bench.folder, backend)
             self._of_cell.callback(self._stage.close)
+        self._of_check.callback(self._stage.blank)
         return self._stage.screen()
 
     def _http(self, backend: Backend) -> HttpFixture:

@@ -1,7 +1,7 @@
 /** Lint rules that catch bugs, not style; comments and configs of a submission cannot switch them off. */
 import { join } from "node:path";
 import type { Linter } from "eslint";
-import type ts from "typescript";
+import ts from "typescript";
 
 import type { Finding } from "./method.js";
 
@@ -40,7 +40,32 @@ const BUGS: Linter.RulesRecord = {
   "valid-typeof": "error",
 };
 
+/**
+ * Off where a component's functions are called: the generated types of those without return validators are `any`, which is
+ * no mistake of the caller.
+ */
+const TYPED_BY_COMPONENTS: Linter.RulesRecord = {
+  "@typescript-eslint/no-unsafe-argument": "off",
+  "@typescript-eslint/no-unsafe-assignment": "off",
+  "@typescript-eslint/no-unsafe-call": "off",
+  "@typescript-eslint/no-unsafe-member-access": "off",
+  "@typescript-eslint/no-unsafe-return": "off",
+};
+
 const REACT: Linter.RulesRecord = { "react-hooks/rules-of-hooks": "error" };
+
+/** The file imports `components` of the generated API. */
+function callsComponents(file: ts.SourceFile | undefined): boolean {
+  return (file?.statements ?? []).some(
+    (statement) =>
+      ts.isImportDeclaration(statement) &&
+      ts.isStringLiteral(statement.moduleSpecifier) &&
+      /_generated\/api(\.js)?$/.test(statement.moduleSpecifier.text) &&
+      statement.importClause?.namedBindings !== undefined &&
+      ts.isNamedImports(statement.importClause.namedBindings) &&
+      statement.importClause.namedBindings.elements.some((element) => (element.propertyName ?? element.name).text === "components"),
+  );
+}
 
 /** ESLint is large, and many submissions never get as far as linting. */
 async function load() {
@@ -69,7 +94,7 @@ export async function lintFile(program: ts.Program, root: string, name: string, 
       "react-hooks": reactHooks as unknown as NonNullable<Linter.Config["plugins"]>[string],
     },
     linterOptions: { noInlineConfig: true, reportUnusedDisableDirectives: "off" },
-    rules: client ? { ...BUGS, ...REACT } : BUGS,
+    rules: { ...BUGS, ...(client ? REACT : {}), ...(callsComponents(program.getSourceFile(join(root, name))) ? TYPED_BY_COMPONENTS : {}) },
   };
   const linter = new Linter({ configType: "flat", cwd: root });
   return linter
