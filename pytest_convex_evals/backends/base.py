@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pytest_convex_evals.values import Value
@@ -110,6 +111,10 @@ class Backend(Protocol):
 
     def advance(self, milliseconds: float) -> None:
         """Move the clock forward and run what falls due, in order."""
+        ...
+
+    def use_packages(self, folder: Path) -> None:
+        """Where Node actions find packages that are not bundled: a node_modules folder."""
         ...
 
     def allow_fetch(self, origins: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pytest_convex_evals.backends.base import CronJob, CronRun, FunctionError, Identity, ScheduledFunction, Usage
@@ -67,6 +68,10 @@ class EmbeddedBackend:
             raise Trouble(
                 "backend", f"the clock could not be moved: {error}", remedy="call clock.start first"
             ) from None
+
+    def use_packages(self, folder: Path) -> None:
+        """Where Node actions find packages that are not bundled."""
+        self._ask("packages", folder=str(folder))
 
     def allow_fetch(self, origins: Sequence[str]) -> None:
         """Addresses that actions may reach."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from pytest_convex_evals.grading.steps import deploy
 from pytest_convex_evals.records import CellRecord
 from tests.faults.conftest import GRADER, Bench
 from tests.faults.test_who_is_at_fault import outcome
@@ -84,6 +86,15 @@ def test_the_backend_during_the_push_is_ours(bench):
     wait_for(lambda: running("convex/bin/main.js"))
     kill_when_running("core.mjs")
     assert outcome(cell.record()) == ("error", "backend")
+
+
+def test_a_push_that_hangs_is_ours(bench, monkeypatch):
+    monkeypatch.setattr(deploy, "PUSH_S", 8.0)
+    cell = InBackground(bench)
+    wait_for(lambda: running("convex/bin/main.js"))
+    pid = wait_for(lambda: running("core.mjs"))
+    os.kill(pid, signal.SIGSTOP)
+    assert outcome(cell.record()) == ("error", "tool")
 
 
 def test_the_backend_during_tests_is_ours(bench):

@@ -67,7 +67,7 @@ def test_a_form_is_used_by_its_labels(stage):
     screen.type("Name", "b")
     screen.press("Enter")
     screen.wait_for_texts(["Bo wants a big one", "Bob wants a big one"], role="listitem")
-    screen.click(re.compile("again$"))
+    screen.click(re.compile("AGAIN$", re.IGNORECASE))
     screen.wait_until_gone("wants a")
     assert screen.errors == []
     with pytest.raises(AssertionError, match='there is no button called "Missing"'):

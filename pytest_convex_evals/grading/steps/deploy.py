@@ -6,7 +6,7 @@ import os
 import re
 
 from pytest_convex_evals.errors import Trouble
-from pytest_convex_evals.grading.process import Finished, run_command
+from pytest_convex_evals.grading.process import run_command
 from pytest_convex_evals.grading.steps.base import Bench, StepResult
 from pytest_convex_evals.records import Failed, Passed, StepName
 
@@ -30,6 +30,7 @@ class DeployStep:
             return StepResult(Failed(cause="push", reason="package.json does not ask for the package convex"))
         backend = bench.tools.backend()
         bench.backend = backend
+        backend.use_packages(bench.project / "node_modules")
         scratch = bench.folder / "scratch"
         scratch.mkdir(exist_ok=True)
         node = bench.tools.toolchain().node
@@ -48,16 +49,13 @@ class DeployStep:
         )
         said = _COLOUR.sub("", f"{done.output}{done.complaints}").strip()
         (bench.folder / "deploy.log").write_text(said + "\n", encoding="utf-8")
+        if done.timed_out:
+            raise Trouble("tool", f"the push did not end within {PUSH_S:.0f} s", remedy="see deploy.log in the folder")
         # Some refusals end the CLI with exit code 0, so the backend has the last word.
         if backend.deployed() and done.exit_code == 0:
             return StepResult(Passed())
         if backend.runner_deaths():
             raise Trouble("cage", "the process that runs the submission died during the push")
-        return self._refused(done, said)
-
-    def _refused(self, done: Finished, said: str) -> StepResult:
-        if done.timed_out:
-            raise Trouble("tool", f"the push did not end within {PUSH_S:.0f} s", remedy="see deploy.log in the folder")
         if done.killed:
             raise Trouble("tool", f"the Convex CLI was ended by signal {-done.exit_code}", remedy="run it again")
         lines = [line for line in said.splitlines() if line.strip()]

@@ -58,6 +58,8 @@ export class Engine {
   /** Seed and time of the import phase: fixed for the deployment. */
   readonly importSeed = randomInt(2 ** 32);
   readonly importNow = Date.now();
+  /** Counts resets: work begun before one must not touch the data after it. */
+  epoch = 0;
   private active = Deployment.empty();
   private readonly watchdog = new Watchdog();
   private readonly resetListeners = new Set<() => void>();
@@ -162,6 +164,7 @@ export class Engine {
   }
 
   private stopWork(): void {
+    this.epoch += 1;
     this.scheduler.clear();
     this.udfRunner.restart();
     this.udfRunner.warm();

@@ -29,6 +29,7 @@ const KINDS: Record<string, UdfKind> = { "1.0/actions/query": "Query", "1.0/acti
 export async function actionSyscall(engine: Engine, context: ActionContext, op: string, json: string): Promise<string> {
   const args = parseArgs(json);
   const namespace = context.component.path;
+  if (engine.epoch !== context.root.epoch) throw new UserError("Reset", "The deployment was reset.");
   switch (op) {
     case "1.0/actions/query":
     case "1.0/actions/mutation":

@@ -92,7 +92,9 @@ export class Caller {
     const requestId = request.requestId ?? newRequestId();
     try {
       let lost = 0;
+      const { epoch } = this.engine;
       for (let attempt = 0; ; ) {
+        if (kind === "Mutation" && this.engine.epoch !== epoch) return this.gaveUp(request, kind, requestId, "The deployment was reset.", startedAt);
         try {
           const result = await this.attempt(request, kind, requestId, hooks);
           this.logEntry(request, kind, result, startedAt);
@@ -102,7 +104,7 @@ export class Caller {
             lost += error instanceof RunnerDied ? MAX_LOST : 1;
             continue;
           }
-          if (error instanceof RunnerLost) return this.died(request, kind, requestId, error, startedAt);
+          if (error instanceof RunnerLost) return this.gaveUp(request, kind, requestId, error.message, startedAt);
           if (!(error instanceof ConflictError) || (attempt >= MAX_RETRIES && hooks.retryForever !== true)) throw error;
           await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(100 * 2 ** attempt, 2000)));
           attempt += 1;
@@ -114,9 +116,9 @@ export class Caller {
     }
   }
 
-  /** A function under which its process died twice has failed. */
-  private died(request: CallRequest, kind: "Query" | "Mutation", requestId: string, error: Error, startedAt: number): CallResult {
-    const outcome = { ok: false as const, failure: new JsFailure(error.message) };
+  /** The result of a call that is not tried again: its process died under it twice, or the data it worked on is gone. */
+  private gaveUp(request: CallRequest, kind: "Query" | "Mutation", requestId: string, message: string, startedAt: number): CallResult {
+    const outcome = { ok: false as const, failure: new JsFailure(message) };
     const result: CallResult = { outcome, logLines: [], usage: noUsage(), requestId, ts: this.engine.db.snapshot.ts, reads: null, journal: null };
     this.logEntry(request, kind, result, startedAt);
     return result;
@@ -126,6 +128,7 @@ export class Caller {
     return {
       log,
       requestId,
+      epoch: this.engine.epoch,
       budget: userBudget(),
       now: Math.floor(this.engine.clock.nowMs()),
       nextSeed: seeds(),

@@ -12,6 +12,8 @@ import type { FunctionPath } from "./paths.js";
 export interface CallRoot {
   readonly log: CallLog;
   readonly requestId: string;
+  /** The engine's epoch when the call began. */
+  readonly epoch: number;
   readonly budget: Budget;
   /** Frozen time of queries and mutations. */
   readonly now: number;

@@ -95,7 +95,7 @@ export class HttpActions {
     const requestId = newRequestId();
     const log = new CallLog();
     const facts = { ip: request.socket.remoteAddress ?? null, userAgent: request.headers["user-agent"] ?? null };
-    const root = { log, requestId, budget: userBudget(), now: engine.clock.nowMs(), nextSeed: seeds(), job: null, request: facts };
+    const root = { log, requestId, epoch: engine.epoch, budget: userBudget(), now: engine.clock.nowMs(), nextSeed: seeds(), job: null, request: facts };
     const path = { module: "http.js", fn: "default" };
     const identity = await this.identity(request, component);
     const scheme = String(request.headers["x-forwarded-proto"] ?? "http");

@@ -17,7 +17,7 @@ export class MutationMemory {
     const key = `${session}|${request}`;
     const present = this.results.get(key);
     if (present !== undefined) return present;
-    const result = run();
+    const result = run().then((finished) => ({ ...finished, reads: null }));
     this.results.set(key, result);
     if (this.results.size > KEPT) this.results.delete(this.results.keys().next().value as string);
     const forget = (): void => {

@@ -1,0 +1,35 @@
+"""A core per test module, a bundler per session."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from .support.core import Core
+from .support.project import Bundler
+
+
+@pytest.fixture(scope="session")
+def bundler() -> Iterator[Bundler]:
+    running = Bundler()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def core() -> Iterator[Core]:
+    running = Core()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def app(core: Core, bundler: Bundler, request: pytest.FixtureRequest) -> Core:
+    """The core with the module's FILES pushed; data is dropped before each test by `fresh`."""
+    bundler.push(core, request.module.FILES)
+    return core
+
+
+@pytest.fixture
+def fresh(app: Core) -> Core:
+    app.control("reset")
+    return app

@@ -1,0 +1,33 @@
+"""Where the tests find Node, the built engine and the packages of the oracle."""
+
+from functools import cache
+from pathlib import Path
+
+from pytest_convex_evals.engine import setup
+from pytest_convex_evals.grading.manifest import Manifest
+from pytest_convex_evals.grading.packages import PackageStore
+
+ORACLE = {"convex": "1.48.0", "convex-test": "0.0.60"}
+
+
+class Toolchain:
+    """Node, its packages and the bundles of the engine."""
+
+    def __init__(self, ready: setup.Toolchain) -> None:
+        self._ready = ready
+        self.node = ready.node
+        self.modules = ready.folder / "node_modules"
+        self.core = ready.script("core")
+        self.cli = self.modules / "convex" / "bin" / "main.js"
+
+    def oracle(self) -> Path:
+        """A `node_modules` with convex-test, for differential tests only."""
+        packages = PackageStore(setup.toolchain_root() / "packages", self._ready).install(Manifest(ORACLE))
+        assert isinstance(packages, Path), packages
+        return packages / "node_modules"
+
+
+@cache
+def toolchain() -> Toolchain:
+    """The toolchain of the package, set up on first need."""
+    return Toolchain(setup.ensure_toolchain())

@@ -1,0 +1,231 @@
+# ruff: noqa: E501 - programs in tables stay on one line
+"""The runtime of functions: determinism, globals, console, errors, time limits."""
+
+import pytest
+
+from .support.core import Core
+from .support.programs import PROGRAMS
+
+FILES = {
+    "p.ts": PROGRAMS,
+    "state.ts": """
+        import { query, mutation } from "./_generated/server";
+        let calls = 0; const loaded = [Date.now(), Math.random()];
+        export const count = query({ args: {}, handler: async () => ++calls });
+        export const imported = query({ args: {}, handler: async () => loaded });
+    """,
+    "live.ts": """
+        import { query } from "./_generated/server";
+        import { counter, increase } from "./shared";
+        export const value = query({ args: {}, handler: async () => { increase(); increase(); return counter; } });
+    """,
+    "other.ts": """
+        import { query } from "./_generated/server";
+        import { counter, increase } from "./shared";
+        export const value = query({ args: {}, handler: async () => { increase(); return counter; } });
+    """,
+    "shared.ts": "export let counter = 0; export function increase() { counter++; }",
+    "node.ts": """
+        "use node";
+        import { action } from "./_generated/server";
+        import { createHash } from "node:crypto";
+        export const hash = action({ args: {}, handler: async () => { console.log("in node", { a: 1 }); return createHash("sha256").update("a").digest("hex").slice(0, 8); } });
+        export const quit = action({ args: {}, handler: async () => process.exit(1) });
+    """,
+}
+
+REFUSAL = "Can't use {} in queries and mutations. Please consider using an action."
+
+RESULTS = {
+    "the clock stands still": (
+        "const a = Date.now(); for (let i = 0; i < 1e6; i++); return [a === Date.now(), new Date().getTime() === a, a > 1.6e12]",
+        [True, True, True],
+    ),
+    "time zone": ("return [new Date(0).getHours(), new Date(0).getTimezoneOffset()]", [0, 0]),
+    "dates work": (
+        "const d = new Date(2020, 1, 1); return [d instanceof Date, d.constructor === Date, typeof Date(), Date.UTC(1970, 0, 1)]",
+        [True, True, "string", 0],
+    ),
+    "performance stands still": (
+        "const a = performance.now(); for (let i = 0; i < 1e6; i++); return performance.now() === a",
+        True,
+    ),
+    "absent globals": (
+        "return [typeof Buffer, typeof require, typeof global, typeof window, typeof setImmediate, typeof queueMicrotask, typeof navigator, typeof WebSocket, typeof process.version]",
+        ["undefined"] * 9,
+    ),
+    "present globals": (
+        "return [typeof URL, typeof crypto.subtle.digest, typeof structuredClone, typeof AsyncLocalStorage, typeof TextEncoder, typeof self, typeof fetch, typeof Response]",
+        ["function", "function", "function", "function", "function", "object", "function", "function"],
+    ),
+    "console has only these": (
+        "return [typeof console.table, typeof console.group, typeof console.trace]",
+        ["undefined", "undefined", "function"],
+    ),
+    "fetch rejects": (
+        "return await fetch('http://x').catch((e) => e.message.slice(0, 76))",
+        REFUSAL.format("fetch()")[:76],
+    ),
+    "random identifiers": (
+        "return [crypto.randomUUID().length, crypto.getRandomValues(new Uint8Array(4)).length]",
+        [36, 4],
+    ),
+    "fresh keys are refused": (
+        "return await crypto.subtle.generateKey({ name: 'AES-GCM', length: 128 }, true, ['encrypt']).catch((e) => e.message.slice(0, 60))",
+        "Can't use cryptographic randomness in queries and mutations.",
+    ),
+    "digest": ("return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode('a')))[0]", 0xCA),
+    "bodies": ("return await new Response('abc').text()", "abc"),
+    "environment is read only": (
+        "process.env.A = '1'; return [process.env.A ?? null, Object.keys(process.env), 'A' in process.env, process.env.CONVEX_CLOUD_URL.startsWith('http')]",
+        [None, [], False, True],
+    ),
+    "errors of shared classes": (
+        "try { new URL('nonsense'); } catch (e) { return [e instanceof TypeError, e instanceof Error] }",
+        [True, True],
+    ),
+    "typed arrays": ("return new TextEncoder().encode('a') instanceof Uint8Array", True),
+    "undefined becomes null": ("return undefined", None),
+    "un-awaited writes are completed": ("ctx.runQuery(t.internal.p.innerQ, { code: `return 1` }); return 2", 2),
+}
+
+
+@pytest.mark.parametrize(("code", "value"), RESULTS.values(), ids=RESULTS.keys())
+def test_queries_run_in(fresh: Core, code: str, value: object) -> None:
+    assert fresh.run("p:q", {"code": code}) == value
+
+
+ERRORS = {
+    "timers": ("setTimeout(() => {}, 1); await null; return 1", "Uncaught Error: " + REFUSAL.format("setTimeout")),
+    "thrown text": ('throw "x"', "Uncaught x"),
+    "thrown class": ('throw new TypeError("bad")', "Uncaught TypeError: bad\n    at "),
+    "never settles": ("await new Promise(() => {})", "Returned promise will never resolve"),
+    "unhandled rejection": (
+        "Promise.reject(new Error('loose')); await ctx.db.query('t').first(); return 1",
+        "Uncaught Error: loose",
+    ),
+    "a query as result": ("return ctx.db.query('t')", "Uncaught Error: Return value is a Query."),
+    "a date as result": ("return new Date()", "is not a supported Convex type"),
+    "too many rows as result": (
+        "return new Array(8193).fill(1)",
+        "Function p.js:q return value invalid: Array length is too long (8193 > maximum length 8192)",
+    ),
+    "too large a result": (
+        "return 'x'.repeat(17000000)",
+        "Function p.js:q return value is too large (actual: 16.21 MiB, limit: 16 MiB)",
+    ),
+    "nesting of a result": (
+        "let v = 1; for (let i = 0; i < 65; i++) v = [v]; return v",
+        "return value invalid: Value is too nested",
+    ),
+    "endless loop": ("for (;;);", "Function execution timed out (maximum duration: 1s)"),
+    "endless microtasks": ("for (;;) await null", "Function execution timed out (maximum duration: 1s)"),
+    "slow regular expression": (
+        "return /^(a+)+$/.test('a'.repeat(40) + 'b')",
+        "Function execution timed out (maximum duration: 1s)",
+    ),
+    "memory": (
+        "const all = []; for (;;) all.push(new Array(100000).fill(all.length))",
+        "JavaScript execution ran out of memory (maximum memory usage: 64 MB)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "text"), ERRORS.values(), ids=ERRORS.keys())
+def test_failures_of_queries(fresh: Core, code: str, text: str) -> None:
+    fresh.control("insert", table="t", documents=[{"kept": True}])
+    assert text in fresh.fails("p:q", {"code": code}).detail
+    assert fresh.run("p:q", {"code": "return (await ctx.db.query('t').collect()).length"}) == 1
+
+
+def test_time_limits_cannot_be_caught(fresh: Core) -> None:
+    error = fresh.fails(
+        "p:m",
+        {"code": "try { await ctx.runQuery(t.internal.p.innerQ, { code: `for (;;);` }); } catch (e) { return 1 }"},
+    )
+    assert error.detail == "Function execution timed out (maximum duration: 1s)"
+
+
+def test_a_killed_loop_does_not_disturb_others(fresh: Core) -> None:
+    import threading
+
+    errors: list[str] = []
+    loop = threading.Thread(target=lambda: errors.append(fresh.fails("p:q", {"code": "for (;;);"}).detail))
+    loop.start()
+    values = [fresh.run("p:m", {"code": f"await ctx.db.insert('t', {{ n: {n} }}); return {n}"}) for n in range(3)]
+    loop.join()
+    assert values == [0, 1, 2]
+    assert len(fresh.control("list", table="t")["documents"]) == 3
+    assert errors == ["Function execution timed out (maximum duration: 1s)"]
+
+
+def test_module_state_never_survives_a_call(fresh: Core) -> None:
+    assert [fresh.run("state:count") for _ in range(3)] == [1, 1, 1]
+    assert fresh.run("state:imported") == fresh.run("state:imported")
+
+
+def test_exports_that_change_are_seen_by_importers(fresh: Core) -> None:
+    assert [fresh.run("live:value"), fresh.run("other:value"), fresh.run("live:value")] == [2, 1, 2]
+
+
+def test_randomness_differs_between_calls(fresh: Core) -> None:
+    assert fresh.run("p:q", {"code": "return Math.random()"}) != fresh.run("p:q", {"code": "return Math.random()"})
+
+
+CONSOLE = {
+    "text": ('console.log("hi", "it\'s")', "[LOG] 'hi' 'it\\'s'"),
+    "object": ('console.warn({ a: 1, b: "x" })', "[WARN] {\n  a: 1,\n  b: 'x'\n}"),
+    "array": ('console.info([1, 2, "z"])', "[INFO] [ 1, 2, 'z' ]"),
+    "empty": ("console.error({}, [])", "[ERROR] {} []"),
+    "error": ('console.debug(new Error("boom"))', "[DEBUG] [Error: boom]"),
+    "numbers": ("console.log(10n, -0, undefined, null)", "[LOG] 10n -0 undefined null"),
+    "functions": ("console.log(function f() {}, () => {})", "[LOG] [Function: f] [Function (anonymous)]"),
+}
+
+
+@pytest.mark.parametrize(("code", "line"), CONSOLE.values(), ids=CONSOLE.keys())
+def test_console(fresh: Core, code: str, line: str) -> None:
+    assert fresh.call("p:q", {"code": code})["logLines"] == [line]
+
+
+def test_log_lines_are_capped(fresh: Core) -> None:
+    lines = fresh.call("p:q", {"code": "for (let i = 0; i < 300; i++) console.log(i)"})["logLines"]
+    assert (len(lines), lines[-1]) == (256, "[ERROR] Log overflow (maximum 256). Remaining log lines omitted.")
+    [line] = fresh.call("p:q", {"code": "console.log('x'.repeat(40000))"})["logLines"]
+    assert len(line) == 32768
+    assert line.endswith(" (truncated due to length)")
+
+
+def test_actions_have_timers_and_a_moving_clock(fresh: Core) -> None:
+    code = "const a = Date.now(); await new Promise((r) => setTimeout(r, 20)); let n = 0; await new Promise((r) => { const i = setInterval(() => { if (++n === 3) { clearInterval(i); r(); } }, 1); }); return [Date.now() - a >= 20, n]"
+    assert fresh.run("p:a", {"code": code}) == [True, 3]
+
+
+def test_unawaited_operations_of_actions_are_named(fresh: Core) -> None:
+    lines = fresh.call(
+        "p:a", {"code": "ctx.runQuery(t.internal.p.innerQ, { code: `for (let i = 0; i < 1e7; i++);` }); return 1"}
+    )["logLines"]
+    assert lines[0].startswith("[WARN] 1 unawaited operation: [query].")
+
+
+def test_fetch_reaches_only_what_is_allowed(fresh: Core) -> None:
+    code = "try { return (await fetch(args)).status } catch (e) { return [e instanceof TypeError, e.message] }"
+    assert fresh.run("p:a", {"code": code, "args": f"{fresh.url}/version"}) == 200
+    refused = fresh.run("p:a", {"code": code, "args": "http://127.0.0.1:1/"})
+    assert refused[0] is True
+    assert "fetch failed" in refused[1]
+
+
+def test_node_actions(fresh: Core) -> None:
+    answer = fresh.call("node:hash")
+    assert (answer["value"], answer["logLines"]) == ("ca978112", ["[LOG] 'in node' { a: 1 }"])
+    assert "process.exit() called" in fresh.fails("node:quit").message
+    assert fresh.run("node:hash") == "ca978112"
+
+
+def test_environment_variables(fresh: Core) -> None:
+    fresh.control("env.set", variables={"COLOR": "red"})
+    assert fresh.run("p:q", {"code": "return process.env.COLOR"}) == "red"
+    assert "invalid" in fresh.fails("p:q", {"code": "return process.env['a-b']"}).message
+    fresh.control("env.set", variables={"COLOR": None})
+    assert fresh.run("p:q", {"code": "return process.env.COLOR ?? 'none'"}) == "none"
