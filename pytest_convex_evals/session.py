@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_convex_evals.cells import BUILT_IN, Cell, PastedId, parse_node_id
-from pytest_convex_evals.errors import BrokenEval, SettingsError, Trouble, disk_trouble
+from pytest_convex_evals.errors import BrokenEval, SettingsError, SetupError, Trouble, disk_trouble
 from pytest_convex_evals.options import Environment, Settings, build_settings, settings_lines
 
 if TYPE_CHECKING:
@@ -221,6 +221,14 @@ class Controller:
             trouble = disk_trouble(error, "the run store")
             self.problems.append(f"{trouble.reason}; what to do: {trouble.remedy}")
             self._leave_trouble(run, trouble)
+        self._set_up_tools()
+
+    def _set_up_tools(self) -> None:
+        """A first set-up takes a while, and only the controller can say so; what fails here fails in the cells."""
+        from pytest_convex_evals.engine.setup import ensure_toolchain
+
+        with suppress(SetupError, OSError):
+            ensure_toolchain(lambda line: self.say(f"set-up: {line}"))
 
     def _open_journal(self, run: RunFolder) -> None:
         from pytest_convex_evals.runinfo import describe_run

@@ -90,7 +90,7 @@ def ensure_toolchain(say: Say = lambda _: None, *, root: Path | None = None, for
             if force:
                 shutil.rmtree(folder, ignore_errors=True)
             if not folder.is_dir():
-                say("installing the npm packages of the toolchain (once, about 110 MB)")
+                say("installing the npm packages of the toolchain (once, about 180 MB)")
                 _install(node, folder)
             if not dist.is_dir():
                 say("bundling the engine")

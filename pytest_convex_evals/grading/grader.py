@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 import time
 import types
@@ -139,7 +140,10 @@ def describe(error: BaseException, path: Path) -> tuple[str, str]:
     info.traceback = own or info.traceback
     reason = info.exconly(tryshort=True).removeprefix("AssertionError: ") or type(error).__name__
     detail = str(info.getrepr(style="short", chain=False))
-    return _short(reason, _MAX_REASON), _short(detail.replace(str(path), path.name), _MAX_DETAIL)
+    # pytest names the file by whichever of its two paths is shorter; a record names it by neither.
+    for shown in sorted((str(path), os.path.relpath(path)), key=len, reverse=True):
+        detail = detail.replace(shown, path.name)
+    return _short(reason, _MAX_REASON), _short(detail, _MAX_DETAIL)
 
 
 def _short(text: str, limit: int) -> str:

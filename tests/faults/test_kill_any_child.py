@@ -27,9 +27,30 @@ def test_waits(app):
 """
 
 
+def node_processes() -> dict[int, str]:
+    """Also npm, which gives itself a title of its own."""
+    found = descendants(os.getpid())
+    return {pid: command for pid, command in found if alive(pid) and ("node" in command or "npm" in command)}
+
+
+@pytest.fixture(autouse=True)
+def before(bench: Bench) -> Iterator[set[int]]:
+    """What runs before the test; nothing else runs after it."""
+    bench.tools.close()
+    others = set(node_processes())
+    BEFORE.clear()
+    BEFORE.update(others)
+    yield others
+    bench.tools.close()
+    wait_for(lambda: set(node_processes()) <= others)
+
+
+BEFORE: set[int] = set()
+
+
 def running(part: str) -> int | None:
-    """The newest process below this one whose command line has the text."""
-    found = [pid for pid, command in descendants(os.getpid()) if part in command and alive(pid)]
+    """The newest process that the test has started and whose command line has the text."""
+    found = [pid for pid, command in node_processes().items() if part in command and pid not in BEFORE]
     return found[-1] if found else None
 
 
@@ -45,13 +66,6 @@ class InBackground:
         self._thread.join(120)
         assert self._record, "the cell did not end"
         return self._record[0]
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(bench: Bench) -> Iterator[None]:
-    yield
-    bench.tools.close()
-    wait_for(lambda: not [command for pid, command in descendants(os.getpid()) if alive(pid) and "node" in command])
 
 
 def kill_when_running(part: str) -> int:
