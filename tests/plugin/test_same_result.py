@@ -104,7 +104,7 @@ def test_failures_name_the_step_the_check_and_the_folder(mixed: Project) -> None
         "  test_answers_the_question: assert '43' in 'export const answer = 42;\\n'",
         "",
         "  test_answers_the_question",
-        "    evals/000-first/001-fails/grader.py:5: in test_answers_the_question",
+        "    grader.py:5: in test_answers_the_question",
         '        assert "43" in files["convex/main.ts"]',
         "    E   AssertionError: assert '43' in 'export const answer = 42;\\n'",
         f"  folder: {folder}",
