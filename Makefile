@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPAT := 8.4 9.0 9.2
 ARGS ?=
+FUZZ_SECONDS ?= 600
+FUZZ_SEED ?=
 
 # $(call attempt,what is being done,command,what to do when it fails)
 define attempt
@@ -18,7 +20,7 @@ define attempt
 	@$(2) || { echo; echo "set-up failed: $(1)"; echo "  command:    $(2)"; echo "  what to do: $(3)"; exit 1; }
 endef
 
-.PHONY: help setup evals test lint types format compat bench lock clean
+.PHONY: help setup evals test lint types format compat bench fuzz soak lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -60,6 +62,12 @@ compat: setup $(COMPAT:%=$(VENV)/compat/%) ## the plugin tests on every supporte
 
 bench: setup ## speed and memory, one line per figure
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: setup ## hostile input for the engine; FUZZ_SECONDS=600, FUZZ_SEED=N repeats a failure
+	@$(BIN)/python -m tests.engine.fuzz $(FUZZ_SECONDS) $(FUZZ_SEED)
+
+soak: setup ## eight clients and 10,000 mutations that overlap
+	@SOAK_MUTATIONS=10000 $(BIN)/pytest tests/engine/test_concurrency.py -q $(ARGS)
 
 lock: $(VENV)/ready ## refresh the lock files from pyproject.toml and engine/package.json
 	@set -e; compile="$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet"; \

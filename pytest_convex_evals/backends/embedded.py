@@ -25,10 +25,10 @@ class EmbeddedBackend:
 
     kind = "embedded"
 
-    def __init__(self, toolchain: Toolchain) -> None:
+    def __init__(self, toolchain: Toolchain, options: Sequence[str] = ()) -> None:
         self._usage = Usage(0, 0, 0, 0)
         self._core = LineChild(
-            [str(toolchain.node), str(toolchain.script("core"))],
+            [str(toolchain.node), str(toolchain.script("core")), *options],
             cwd=toolchain.folder,
             environment={"PATH": os.defpath},
             name="the backend",

@@ -18,7 +18,9 @@ how to begin:
   pytest evals                              grade the reference answers, free of cost
   OPENAI_API_KEY=… pytest evals --models gpt-5 -k 004
   convex-evals show latest                  look at the newest run
+  convex-evals backend --dir PROJECT        a Convex backend that the project is pushed to whenever it changes
 """
+_LAST_PORT = 65_535
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -56,7 +58,26 @@ def build_parser() -> argparse.ArgumentParser:
     )
     show.add_argument("-k", dest="pattern", default="", help="only cells whose eval or model contains this text")
     show.set_defaults(run=_show)
+
+    backend = commands.add_parser("backend", help="a Convex backend on this machine, to try a project against")
+    backend.add_argument("--dir", type=Path, metavar="PROJECT", help="push this project now and whenever it changes")
+    backend.add_argument("--port", type=_port, metavar="N", help="for clients and the CLI; default: any free port")
+    backend.add_argument("--site-port", type=_port, metavar="N", help="for HTTP actions; default: any free port")
+    backend.add_argument("--admin-key", type=_key, metavar="KEY", help="default: a random one")
+    backend.set_defaults(run=_backend)
     return parser
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to {_LAST_PORT}")
+    return int(text)
+
+
+def _key(text: str) -> str:
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise argparse.ArgumentTypeError("a key is made of letters, digits and signs, without spaces")
+    return text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -115,6 +136,12 @@ def _show(options: argparse.Namespace) -> int:
     from pytest_convex_evals.cli.runs import show_run
 
     return show_run(options.evals_dir, options.run_id, options.pattern)
+
+
+def _backend(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.backend import run_backend
+
+    return run_backend(options.dir, options.port, options.site_port, options.admin_key)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def test_subscriptions_update_exactly_when_their_data_changes(folder: Path, app:
         """
         const client = new ConvexClient(URL_);
         const seen = [];
-        const arrived = () => new Promise((resolve) => { const timer = setInterval(() => { if (seen.length >= 3) { clearInterval(timer); resolve(); } }, 5); });
+        const arrived = () => new Promise((resolve) => { const timer = setInterval(() => { if (seen.at(-1)?.length === 3) { clearInterval(timer); resolve(); } }, 5); });
         client.onUpdate(api.notes.list, {}, (value) => seen.push(value));
         await client.query(api.notes.big, {});
         await client.mutation(api.notes.add, { text: "x" });
@@ -260,5 +260,22 @@ def test_packages_outside_the_bundle(tmp_path: Path) -> None:
         core.control("packages", folder=str(packages))
         assert run_cli(core, tmp_path, "dev", "--once", "--typecheck", "disable").code == 0
         assert core.run("n:f") == [8, 7, "n"]
+    finally:
+        core.close()
+
+
+@pytest.mark.parametrize("version", ["1.31.2", "1.41.0", "1.48.0"])
+def test_each_version_of_the_cli_pushes(version: str, tmp_path: Path) -> None:
+    """The project's own convex package bundles, pushes and runs in the functions."""
+    core = Core()
+    try:
+        pushed = cli_push(core, tmp_path, FILES, version)
+        assert pushed.code == 0, pushed.output
+        assert core.run("notes:twice", {"text": "a"}) == ["a", "a"]
+        assert core.control("functionSpec")["functions"][1]["identifier"] == "notes.js:add"
+        refused = cli_push(core, tmp_path, {"bad.ts": 'export const x = 1; throw new Error("at import");'}, version)
+        assert refused.code == 1
+        assert "Failed to analyze bad.js: Uncaught Error: at import" in refused.output
+        assert core.run("notes:list") == ["a", "a"]
     finally:
         core.close()

@@ -330,6 +330,287 @@ REFUSED = {
 }
 
 
+CONFIG = 'import { defineApp, defineComponent } from "convex/server"; import { v } from "convex/values";'
+
+
+def route(fields: str) -> dict[str, str]:
+    return {
+        "http.ts": 'import { httpRouter } from "convex/server"; import { httpAction } from "./_generated/server"; const http = httpRouter();'
+        f'const handler = httpAction(async () => new Response("")); http.route({{ {fields} }} as any); export default http;'
+    }
+
+
+def auth(provider: str) -> dict[str, str]:
+    return {"auth.config.ts": f"export default {{ providers: [{provider}] }};"}
+
+
+def component(app: str, declared: str = "", child: str = "", **files: str) -> dict[str, str]:
+    """An app that uses a component `c`."""
+    return {
+        "convex.config.ts": CONFIG + f'import c from "./c/convex.config"; {app} export default app;',
+        "c/convex.config.ts": CONFIG + f'const c = defineComponent("c"{declared}); {child} export default c;',
+        **{name.replace("__", "/") + ".ts": text for name, text in files.items()},
+    }
+
+
+CHILD_HTTP = 'import { httpRouter } from "convex/server"; export default httpRouter();'
+
+REFUSED |= {
+    "fetch at import": (
+        {"m.ts": 'await0(fetch("http://x")); function await0(p) { p.catch((e) => { throw e; }); } export {};'},
+        "InvalidModules",
+        "fetch() unsupported at import time",
+    ),
+    "endless loop at import of a node module": (
+        {"m.ts": '"use node"; for (;;); export {};'},
+        "InvalidModules",
+        "Function execution timed out (maximum duration: 4s)",
+    ),
+    "node module that throws": (
+        {"m.ts": '"use node"; throw new Error("bad"); export {};'},
+        "InvalidModules",
+        MODULES + "Failed to analyze m.js: Error: bad",
+    ),
+    "path that is too long": ({"a" * 62 + ".ts": HEAD}, "InvalidConfig", "is not a valid path to a Convex module."),
+    "returns validator": (
+        {
+            "m.ts": HEAD
+            + "export const f = query({ args: {}, returns: v.record(v.number() as any, v.number()), handler: async () => ({}) });"
+        },
+        "InvalidModules",
+        "Error in returns validator:",
+    ),
+    "mutation in a node module": (
+        {"m.ts": '"use node";' + HEAD + "export const f = mutation({ args: {}, handler: async () => 1 });"},
+        "InvalidModules",
+        "is a Mutation function. Only actions can be defined in Node.js.",
+    ),
+    "HTTP action in a node module": (
+        {"m.ts": '"use node";' + HEAD + 'export const f = httpAction(async () => new Response(""));'},
+        "InvalidModules",
+        "is a HttpAction function. Only actions can be defined in Node.js.",
+    ),
+    "route without handler": (route('path: "/a", method: "GET"'), "InvalidModules", "route requires handler"),
+    "route without method": (route('path: "/a", handler'), "InvalidModules", "route requires method"),
+    "route of another method": (
+        route('path: "/a", method: "HEAD", handler'),
+        "InvalidModules",
+        "is not an allowed HTTP method",
+    ),
+    "route without path": (route('method: "GET", handler'), "InvalidModules", "Invalid httpRouter route"),
+    "prefix without slash at the end": (
+        route('pathPrefix: "/a", method: "GET", handler'),
+        "InvalidModules",
+        "must end with a /",
+    ),
+    "reserved route": (route('path: "/.files/a", method: "GET", handler'), "InvalidModules", "is reserved"),
+    "route twice": (
+        route('path: "/a", method: "GET", handler }); http.route({ path: "/a", method: "GET", handler'),
+        "InvalidModules",
+        "already in use",
+    ),
+    "route that is no HTTP action": (
+        route('path: "/a", method: "GET", handler: (async () => new Response("")) as any'),
+        "InvalidModules",
+        "arr[0][2] not an HttpAction",
+    ),
+    "cron identifier": (
+        crons('crons.interval("é", { seconds: 1 }, api.m.f)'),
+        "InvalidModules",
+        "Invalid cron identifier",
+    ),
+    "cron without interval": (
+        crons('crons.interval("c", {} as any, api.m.f)'),
+        "InvalidModules",
+        "Must specify one of",
+    ),
+    "cron of half a second": (
+        crons('crons.interval("c", { seconds: 0.5 }, api.m.f)'),
+        "InvalidModules",
+        "Interval must be an integer",
+    ),
+    "cron at minute sixty": (
+        crons('crons.hourly("c", { minuteUTC: 60 }, api.m.f)'),
+        "InvalidModules",
+        "Minute of hour",
+    ),
+    "cron at hour 24": (
+        crons('crons.daily("c", { hourUTC: 24, minuteUTC: 0 }, api.m.f)'),
+        "InvalidModules",
+        "Hour of day",
+    ),
+    "cron on an unknown day": (
+        crons('crons.weekly("c", { dayOfWeek: "someday" as any, hourUTC: 1, minuteUTC: 0 }, api.m.f)'),
+        "InvalidModules",
+        "must be a string like",
+    ),
+    "cron on day 32": (
+        crons('crons.monthly("c", { day: 32, hourUTC: 1, minuteUTC: 0 }, api.m.f)'),
+        "InvalidModules",
+        "Day of month",
+    ),
+    "cron of a component": (
+        crons('crons.interval("c", { seconds: 1 }, components.c.m.f as any)'),
+        "InvalidModules",
+        "Expected function reference in the current component",
+    ),
+    "cron with six fields": (
+        crons('crons.cron("c", "0 0 * * * *", api.m.f)'),
+        "InvalidCron",
+        "Invalid cron expression",
+    ),
+    "schema that is null": (
+        {"schema.ts": "export default null;"},
+        "MissingSchemaExportError",
+        "Schema file missing default export.",
+    ),
+    "schema whose export throws": (
+        {"schema.ts": 'export default { export() { throw new Error("inner"); } };'},
+        "InvalidSchemaExport",
+        "Default export from schema file isn't a Convex schema.",
+    ),
+    "filter field unknown": (
+        schema(T + '.searchIndex("s", { searchField: "a", filterFields: ["nope"] as any })'),
+        "SchemaDefinitionError",
+        "that does not exist.",
+    ),
+    "vector field unknown": (
+        schema(T + '.vectorIndex("v", { vectorField: "nope" as any, dimensions: 2 })'),
+        "SchemaDefinitionError",
+        'In table "t"',
+    ),
+    "vector dimensions too many": (
+        schema(T + '.vectorIndex("v", { vectorField: "l", dimensions: 4097 })'),
+        "InvalidVectorDimensionError",
+        "must be between 2 and 4096.",
+    ),
+    "vector indexes alike": (
+        schema(
+            T
+            + '.vectorIndex("v", { vectorField: "l", dimensions: 2 }).vectorIndex("w", { vectorField: "l", dimensions: 2 })'
+        ),
+        "VectorIndexFieldNotUnique",
+        "",
+    ),
+    "one name for an index and a search index": (
+        schema(T + '.index("i", ["l"]).searchIndex("i", { searchField: "a" })'),
+        "IndexNamesNotUnique",
+        'Table "t" has two or more definitions of index "i".',
+    ),
+    "seventeen filter fields": (
+        schema(
+            't: defineTable(v.any()).searchIndex("s", { searchField: "a", filterFields: '
+            + str([f"f{n}" for n in range(17)])
+            + " as any })"
+        ),
+        "IndexTooManyFilterFields",
+        "",
+    ),
+    "reserved part of an index field": (
+        schema(T + '.index("i", ["o._x"] as any)'),
+        "IndexFieldNameReserved",
+        "Reserved fields",
+    ),
+    "optional record values in a table": (
+        schema("t: defineTable({ r: v.record(v.string(), v.optional(v.number()) as any) })"),
+        "Error",
+        "",
+    ),
+    "literal record keys in a table": (
+        schema('t: defineTable({ r: v.record(v.literal("a") as any, v.number()) })'),
+        "InvalidRecordType",
+        "",
+    ),
+    "auth that is null": ({"auth.config.ts": "export default null;"}, "AuthConfigMissingExportError", ""),
+    "auth with a misspelt field": (
+        auth('{ domain: "https://a.com", applicationId: "a" }'),
+        "AuthConfigNotMatchingSchemaError",
+        "",
+    ),
+    "auth of an unknown type": (
+        auth('{ type: "saml", domain: "https://a.com", applicationID: "a" }'),
+        "AuthConfigNotMatchingSchemaError",
+        "",
+    ),
+    "custom tokens with a domain": (
+        auth(
+            '{ type: "customJwt", domain: "a", issuer: "https://a.com", jwks: "https://a.com/j", algorithm: "RS256" }'
+        ),
+        "AuthConfigNotMatchingSchemaError",
+        "",
+    ),
+    "custom tokens with another algorithm": (
+        auth('{ type: "customJwt", issuer: "https://a.com", jwks: "https://a.com/j", algorithm: "HS256" }'),
+        "AuthConfigNotMatchingSchemaError",
+        "",
+    ),
+    "discovery with an issuer": (
+        auth('{ domain: "https://a.com", issuer: "https://a.com", applicationID: "a" }'),
+        "AuthConfigNotMatchingSchemaError",
+        "",
+    ),
+    "provider by another scheme": (
+        auth('{ domain: "ftp://a.com", applicationID: "a" }'),
+        "InvalidProviderDomainUrl",
+        "",
+    ),
+    "provider in quotes": (
+        auth("""{ domain: '"https://a.com"', applicationID: "a" }"""),
+        "InvalidProviderDomainUrl",
+        "",
+    ),
+    "provider that is no domain": (auth('{ domain: "nonsense", applicationID: "a" }'), "InvalidProviderDomainUrl", ""),
+    "clock in a definition": (
+        {"convex.config.ts": CONFIG + "Date.now(); export default defineApp();"},
+        "InvalidConvexConfig",
+        "Date unsupported",
+    ),
+    "randomness in a definition": (
+        {"convex.config.ts": CONFIG + "Math.random(); export default defineApp();"},
+        "InvalidConvexConfig",
+        "Math.random unsupported",
+    ),
+    "definition that is none": (
+        {"convex.config.ts": "export default {};"},
+        "InvalidDefinition",
+        "The default export of `convex.config.ts` in your app has an invalid value",
+    ),
+    "instance name": (component('const app = defineApp(); app.use(c, { name: "a-b" });'), "InvalidDefinition", "a-b"),
+    "component schema that throws": (
+        component("const app = defineApp(); app.use(c);", c__schema='throw new Error("no"); export default 1;'),
+        "InvalidSchema",
+        "Uncaught Error: no",
+    ),
+    "variable of another type": (
+        {"convex.config.ts": CONFIG + "export default defineApp({ env: { N: v.number() as any } });"},
+        "InvalidEnvVarDeclaration",
+        "N",
+    ),
+    "unknown variable of a component": (
+        component('const app = defineApp(); app.use(c, { env: { A: "x" } } as any);'),
+        "TypecheckError",
+        "has no env var named",
+    ),
+    "missing variable of a component": (
+        component("const app = defineApp(); app.use(c);", ", { env: { A: v.string() } }"),
+        "TypecheckError",
+        "is missing required env var",
+    ),
+    "wrong variable of a component": (
+        component(
+            'const app = defineApp(); app.use(c, { env: { A: "x" } } as any);', ', { env: { A: v.literal("y") } }'
+        ),
+        "TypecheckError",
+        "has an invalid value for env var",
+    ),
+    "mount without routes": (
+        component('const app = defineApp(); app.use(c, { httpPrefix: "/c/" } as any);'),
+        "TypecheckError",
+        "doesn't have any HTTP routes.",
+    ),
+}
+
+
 @pytest.mark.parametrize(("files", "code", "text"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_push_is_refused(core: Core, bundler: Bundler, files: dict[str, str], code: str, text: str) -> None:
     with pytest.raises(PushError) as refused:
@@ -422,3 +703,58 @@ def test_indexes_of_a_second_push_are_built_and_dropped(core: Core, bundler: Bun
         bundler.push(core, {**base, **schema("t: defineTable({ n: v.string() })")})
     assert 'in table "t" does not match the schema: Value does not match validator.' in refused.value.message
     assert core.run("p:m", {"code": 'return typeof await ctx.db.insert("t", { n: 4 })'}) == "string"
+
+
+def push_raw(core: Core, body: object, **extra: object) -> tuple[int, str]:
+    answer = core.post("/api/deploy2/start_push", {"adminKey": core.key, **body, **extra})
+    return answer.status, answer.json()["code"]
+
+
+def one(path: str, source: str = "export {};") -> dict[str, object]:
+    module = {"path": path, "source": source, "environment": "isolate"}
+    return {"appDefinition": {"changedModules": [module], "udfServerVersion": "1.48.0"}, "componentDefinitions": []}
+
+
+MALFORMED = {
+    "nothing": ({}, "InvalidConfig"),
+    "another type": ({"appDefinition": 5}, "InvalidConfig"),
+    "module without source": ({"appDefinition": {"changedModules": [{"path": "a.js"}]}}, "InvalidConfig"),
+    "module that is null": ({"appDefinition": {"changedModules": [None]}}, "InvalidConfig"),
+    "component that is null": ({"appDefinition": {}, "componentDefinitions": [None]}, "InvalidConfig"),
+    "old Node": ({**one("a.js"), "nodeVersion": "18"}, "InvalidConfig"),
+    "unknown Node": ({**one("a.js"), "nodeVersion": "x"}, "InvalidConfig"),
+    "folder above": (one("../a.js"), "InvalidConfig"),
+    "no JavaScript": (one("a.js", "export const = ;"), "InvalidModules"),
+    "import outside the bundle": (one("a.js", 'import "left-pad"; export {};'), "InvalidModules"),
+    "unknown dependency": ({"appDefinition": {"dependencies": ["x"]}}, "TypecheckError"),
+    "too many modules": (
+        {"appDefinition": {"changedModules": [{"path": f"m{n}.js", "source": ""} for n in range(4097)]}},
+        "InvalidModules",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "code"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_push_is_told_why(core: Core, body: dict[str, object], code: str) -> None:
+    assert push_raw(core, body) == (400, code)
+
+
+def test_a_push_that_was_overtaken_is_not_activated(core: Core, bundler: Bundler) -> None:
+    bundler.push(core, {"p.ts": PROGRAMS})
+    body = {"adminKey": core.key, **bundler.body({})}
+    first = core.post("/api/deploy2/start_push", body).json()
+    core.post("/api/deploy2/start_push", body)
+    waited = core.post("/api/deploy2/wait_for_schema", {"adminKey": core.key, "schemaChange": first["schemaChange"]})
+    assert waited.json() == {"type": "raceDetected"}
+    finished = core.post("/api/deploy2/finish_push", {"adminKey": core.key, "startPush": first})
+    assert (finished.status, finished.json()["code"]) == (400, "RaceDetected")
+    assert core.run("p:q", {"code": "return 1"}) == 1
+
+
+def test_a_push_fails_when_variables_changed_meanwhile(core: Core, bundler: Bundler) -> None:
+    started = core.post("/api/deploy2/start_push", {"adminKey": core.key, **bundler.body({"p.ts": PROGRAMS})}).json()
+    core.control("env.set", variables={"CHANGED": "1"})
+    finished = core.post("/api/deploy2/finish_push", {"adminKey": core.key, "startPush": started})
+    core.control("env.set", variables={"CHANGED": None})
+    assert (finished.status, finished.json()["code"]) == (400, "RaceDetected")
+    assert "Environment variables have changed during push" in finished.json()["message"]

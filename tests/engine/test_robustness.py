@@ -398,3 +398,89 @@ def test_work_begun_before_a_reset_never_reaches_the_data_after_it(fresh: Core) 
     messages = [answer()["ok"]["error"]["message"] for answer in calls]
     assert all(message.endswith("The deployment was reset.") for message in messages)
     assert fresh.control("list", table="t")["documents"] == []
+
+
+def frames(app: Core, *sent: dict, until: str) -> list[dict]:
+    """What the server sends up to a message of the wanted type."""
+
+    async def talk() -> list[dict]:
+        async with websockets.connect(app.url.replace("http", "ws") + "/api/sync", max_size=None) as socket:
+            for message in sent:
+                await socket.send(json.dumps(message))
+            found: list[dict] = []
+            async with asyncio.timeout(20):
+                while not found or found[-1]["type"] != until:
+                    found.append(json.loads(await socket.recv()))
+            return found
+
+    return asyncio.run(talk())
+
+
+def test_a_frame_that_is_no_json_is_named(fresh: Core) -> None:
+    [error] = frames(fresh, "text", until="FatalError")
+    assert error["error"].startswith("Received Invalid JSON on websocket:")
+
+
+def test_a_wrong_base_version_is_named(fresh: Core) -> None:
+    change = {"type": "ModifyQuerySet", "baseVersion": 5, "newVersion": 6, "modifications": []}
+    [error] = frames(fresh, change, until="FatalError")
+    assert error["error"] == "Base version 5 passed up doesn't match the current version 0"
+
+
+def test_a_wrong_key_gets_an_auth_error(fresh: Core) -> None:
+    wrong = {"type": "Authenticate", "tokenType": "Admin", "value": "wrong", "baseVersion": 0}
+    [error] = frames(fresh, wrong, until="AuthError")
+    assert (error["baseVersion"], error["authUpdateAttempted"]) == (0, True)
+
+
+def test_failed_mutations_run_again_when_sent_again(fresh: Core) -> None:
+    connect = {"type": "Connect", "sessionId": "again", "connectionCount": 0, "lastCloseReason": None}
+    code = "if ((await ctx.db.query('t').first()) === null) throw new Error('not yet'); return 1"
+    call = {"type": "Mutation", "requestId": 3, "udfPath": "p:m", "args": [{"code": code}]}
+    assert frames(fresh, connect, call, until="MutationResponse")[-1]["success"] is False
+    fresh.control("insert", table="t", documents=[{}])
+    assert frames(fresh, connect, call, until="MutationResponse")[-1]["success"] is True
+
+
+def test_mutations_of_a_socket_run_in_their_order(fresh: Core) -> None:
+    code = "await ctx.db.insert('t', { n: args })"
+    calls = [
+        {"type": "Mutation", "requestId": n, "udfPath": "p:m", "args": [{"code": code, "args": n}]} for n in range(20)
+    ]
+    last = {"type": "Action", "requestId": 99, "udfPath": "p:a", "args": [{"code": "return 1"}]}
+    connect = {"type": "Connect", "sessionId": "order", "connectionCount": 0, "lastCloseReason": None}
+
+    async def talk() -> list[int]:
+        async with websockets.connect(fresh.url.replace("http", "ws") + "/api/sync") as socket:
+            for message in (connect, *calls, last):
+                await socket.send(json.dumps(message))
+            answered: list[int] = []
+            async with asyncio.timeout(20):
+                while len(answered) < 20:
+                    message = json.loads(await socket.recv())
+                    if message["type"] == "MutationResponse":
+                        answered.append(message["requestId"])
+            return answered
+
+    assert asyncio.run(talk()) == list(range(20))
+    assert [row["n"] for row in fresh.control("list", table="t")["documents"]] == list(range(20))
+
+
+def test_a_client_that_never_reads_does_not_hold_up_the_others(fresh: Core) -> None:
+    """It asks for far more than a socket buffers; the others are answered and the core stays alive."""
+    import socket as sockets
+
+    host, port = fresh.url.removeprefix("http://").split(":")
+    with sockets.create_connection((host, int(port))) as deaf:
+        key = base64.b64encode(bytes(16)).decode()
+        deaf.sendall(
+            f"GET /api/sync HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+        )
+        for n in range(40):
+            call = {"type": "Action", "requestId": n, "udfPath": "p:a", "args": [{"code": "return 'x'.repeat(1e6)"}]}
+            payload = json.dumps(call).encode()
+            deaf.sendall(bytes([0x81, 0x80 | 126]) + len(payload).to_bytes(2, "big") + bytes(4) + payload)
+        assert fresh.run("p:q", {"code": "return 1"}) == 1
+        assert fresh.run("p:a", {"code": "return 2"}) == 2
+    assert fresh.run("p:q", {"code": "return 3"}) == 3

@@ -85,6 +85,41 @@ RESULTS = {
         [True, True],
     ),
     "typed arrays": ("return new TextEncoder().encode('a') instanceof Uint8Array", True),
+    "more absent globals": (
+        "return [typeof CustomEvent, typeof MessageChannel, typeof exports, typeof module, typeof __dirname]",
+        ["undefined"] * 5,
+    ),
+    "weak references are strong": ("return new WeakRef({ a: 1 }).deref().a", 1),
+    "no actions and no vector search": ("return [typeof ctx.runAction, typeof ctx.vectorSearch]", ["undefined"] * 2),
+    "no writes": ("return [typeof ctx.runMutation, typeof ctx.db.insert, typeof ctx.scheduler]", ["undefined"] * 3),
+    "ECDSA is refused": (
+        "return await crypto.subtle.sign({ name: 'ECDSA', hash: 'SHA-256' }, {}, new Uint8Array(1)).catch((e) => e.message.slice(0, 60))",
+        "Can't use cryptographic randomness in queries and mutations.",
+    ),
+    "too many random values": (
+        "try { crypto.getRandomValues(new Uint8Array(65537)) } catch (e) { return e.name }",
+        "QuotaExceededError",
+    ),
+    "keyed hashes": (
+        "const k = await crypto.subtle.importKey('raw', new TextEncoder().encode('k'), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']); return (await crypto.subtle.sign('HMAC', k, new Uint8Array(1))).byteLength",
+        32,
+    ),
+    "nested calls share the clock": (
+        "return Date.now() === await ctx.runQuery(t.internal.p.innerQ, { code: 'return Date.now()' })",
+        True,
+    ),
+    "nested calls have their own randomness": (
+        "const r = 'return Math.random()'; return (await ctx.runQuery(t.internal.p.innerQ, { code: r })) === (await ctx.runQuery(t.internal.p.innerQ, { code: r }))",
+        False,
+    ),
+    "the caller catches loose rejections of a nested call": (
+        "try { await ctx.runQuery(t.internal.p.innerQ, { code: `Promise.reject(new Error('loose')); await ctx.db.query('t').first()` }) } catch (e) { return e.message.includes('loose') }",
+        True,
+    ),
+    "nested errors keep their data": (
+        "try { await ctx.runQuery(t.internal.p.innerQ, { code: `throw new t.ConvexError({ a: 1 })` }) } catch (e) { return [e instanceof t.ConvexError, e.data, e.message.includes('Uncaught ConvexError:')] }",
+        [True, {"a": 1}, True],
+    ),
     "undefined becomes null": ("return undefined", None),
     "un-awaited writes are completed": ("ctx.runQuery(t.internal.p.innerQ, { code: `return 1` }); return 2", 2),
 }
@@ -97,6 +132,26 @@ def test_queries_run_in(fresh: Core, code: str, value: object) -> None:
 
 ERRORS = {
     "timers": ("setTimeout(() => {}, 1); await null; return 1", "Uncaught Error: " + REFUSAL.format("setTimeout")),
+    "repeated timers": (
+        "setInterval(() => {}, 1); await null; return 1",
+        "Uncaught Error: " + REFUSAL.format("setInterval"),
+    ),
+    "rejections that are awaited too late": (
+        "const p = Promise.reject(new Error('late')); await ctx.db.query('t').first(); await p.catch(() => 1); return 1",
+        "Uncaught Error: late",
+    ),
+    "missing console methods": ("console.table([])", "Uncaught TypeError: console.table is not a function"),
+    "Buffer": ("return Buffer.from('a')", "Uncaught ReferenceError: Buffer is not defined"),
+    "require": ("return require('fs')", "Uncaught ReferenceError: require is not defined"),
+    "clones with transfer": (
+        "const b = new ArrayBuffer(1); structuredClone(b, { transfer: [b] })",
+        "structuredClone with transfer not supported",
+    ),
+    "mutations of a query": (
+        "await Convex.asyncSyscall('1.0/runUdf', JSON.stringify({ udfType: 'mutation', name: 'p:m', args: {} }))",
+        "Cannot call a Mutation function from a Query function",
+    ),
+    "data that is no value": ("throw new t.ConvexError(new Date())", "Uncaught"),
     "thrown text": ('throw "x"', "Uncaught x"),
     "thrown class": ('throw new TypeError("bad")', "Uncaught TypeError: bad\n    at "),
     "never settles": ("await new Promise(() => {})", "Returned promise will never resolve"),
@@ -179,6 +234,17 @@ CONSOLE = {
     "empty": ("console.error({}, [])", "[ERROR] {} []"),
     "error": ('console.debug(new Error("boom"))', "[DEBUG] [Error: boom]"),
     "numbers": ("console.log(10n, -0, undefined, null)", "[LOG] 10n -0 undefined null"),
+    "date": ("console.log(new Date(0))", "[LOG] " + "Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)"),
+    "map": ("console.log(new Map([['a', 1]]))", "[LOG] Map (1) {\n  'a' => 1\n}"),
+    "set": ("console.log(new Set([1]))", "[LOG] Set (1) {\n  1\n}"),
+    "class": ("class Foo { a = 1 } console.log(new Foo())", "[LOG] Foo {\n  a: 1\n}"),
+    "promise": ("console.log(Promise.resolve(1))", "[LOG] Promise [Promise] {}"),
+    "bytes": ("console.log(new ArrayBuffer(1))", "[LOG] ArrayBuffer [ArrayBuffer] {}"),
+    "newline": ("console.log('a\\nb')", "[LOG] 'a\\nb'"),
+    "objects in an array": ("console.log([{ a: 1 }])", "[LOG] [\n  {\n    a: 1\n  }\n]"),
+    "no substitution": ("console.log('%s', 1)", "[LOG] '%s' 1"),
+    "unknown timer": ("console.timeEnd('x')", "[WARN] Timer 'x' does not exist"),
+    "nested": ("await ctx.runQuery(t.internal.p.innerQ, { code: 'console.log(1)' })", "[LOG] 1"),
     "functions": ("console.log(function f() {}, () => {})", "[LOG] [Function: f] [Function (anonymous)]"),
 }
 
@@ -229,3 +295,28 @@ def test_environment_variables(fresh: Core) -> None:
     assert "invalid" in fresh.fails("p:q", {"code": "return process.env['a-b']"}).message
     fresh.control("env.set", variables={"COLOR": None})
     assert fresh.run("p:q", {"code": "return process.env.COLOR ?? 'none'"}) == "none"
+
+
+def test_an_endless_loop_in_an_action_holds_up_only_itself(bundler) -> None:
+    core = Core("--action-seconds", "1")
+    try:
+        bundler.push(core, FILES)
+        for code in ("for (;;);", "for (;;) await null"):
+            loop = core.lines.begin(op="call", params={"path": "p:a", "args": {"code": code}})
+            assert core.run("p:a", {"code": "return 1"}) == 1
+            error = loop()["ok"]["error"]["message"]
+            assert error.endswith("Function execution timed out (maximum duration: 1s)")
+        assert core.run("p:a", {"code": "return 2"}) == 2
+    finally:
+        core.close()
+
+
+def test_loose_rejections_fail_an_action(fresh: Core) -> None:
+    code = "Promise.reject(new Error('loose')); await new Promise((r) => setTimeout(r, 20)); return 1"
+    assert "Uncaught Error: loose" in fresh.fails("p:a", {"code": code}).detail
+
+
+def test_unawaited_writes_of_a_mutation_are_kept_and_those_of_a_failed_one_are_not(fresh: Core) -> None:
+    fresh.run("p:m", {"code": "ctx.db.insert('t', { n: 1 }); return 1"})
+    fresh.fails("p:m", {"code": "ctx.db.insert('t', { n: 2 }); throw new Error('no')"})
+    assert [row["n"] for row in fresh.control("list", table="t")["documents"]] == [1]

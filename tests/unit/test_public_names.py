@@ -108,4 +108,4 @@ def test_submitters():
 def test_commands():
     actions = {action.dest: action for action in build_parser()._actions}
     (commands,) = [action.choices for action in actions.values() if action.choices]
-    assert list(commands) == ["setup", "list", "models", "runs", "show"]
+    assert list(commands) == ["setup", "list", "models", "runs", "show", "backend"]

@@ -34,14 +34,85 @@ test("licence comments may follow the exports", () => {
   assert.equal(load("var a = 1;\nexport {\n  a\n};\n/*! Bundled license information:\n\nx.js:\n  (** * MIT *)\n*/\n")?.["a"], 1);
 });
 
+test("exports in every form", () => {
+  const found: [string, string, unknown][] = [
+    ["function f() { return 1; }\nexport {\n  f as default\n};\n", "default", 1],
+    ["var o = () => 2;\nexport { o as default, o as named };\n", "named", 2],
+    ["class C { static call() { return 3; } }\nvar x = () => C.call();\nexport { C as default, x };\n", "x", 3],
+    ['import { a } from "./_deps/A.js";\nexport {\n  a\n};\n', "a", 4],
+    ['import{a as t}from"./_deps/A.js";export{t as default};', "default", 4],
+    ['import d from "./_deps/A.js";\nexport { d as again };\n', "again", 5],
+    ['import { default as d } from "./_deps/A.js";\nexport { d as again };\n', "again", 5],
+    ["var { a, b: [c] } = { a: () => 6, b: [() => 7] };\nexport { a, c };\n", "c", 7],
+    ["export { later };\nfunction later() { return 8; }\n", "later", null],
+    ["var get = () => 9, set = 1;\nexport { get, set };\n", "get", 9],
+  ];
+  for (const [source, name, value] of found) {
+    const loaded = load(source, [{ a: () => 4, default: () => 5 }]);
+    assert.equal(loaded === null ? null : (loaded[name] as () => unknown)(), value, source);
+  }
+});
+
+test("words of the module syntax inside literals mean nothing", () => {
+  for (const [text, value] of [
+    ["`\nexport { b };\n`", "\nexport { b };\n"],
+    ["'import { b } from \"x\";'", 'import { b } from "x";'],
+    ["String(/export\\s*\\{([^}]*)\\}/)", "/export\\s*\\{([^}]*)\\}/"],
+    ["`import ${1 + 1} export`", "import 2 export"],
+  ] as const) assert.equal(load(`var a = ${text};\nexport { a };\n`)?.["a"], value);
+});
+
+test("module scope: no this, strict, directives, names of the host's wrapper", () => {
+  assert.equal(load("var a = this;\nexport { a };\n")?.["a"], undefined);
+  assert.equal(load('"use client";\nvar a = (function() { return this; })();\nexport { a };\n')?.["a"], undefined);
+  assert.equal(load("var exports = 1, module = 2, require = 3, scope = exports + module + require;\nexport { scope };\n")?.["scope"], 6);
+});
+
+test("awaits inside async functions are no top-level awaits", () => {
+  assert.notEqual(load("var a = async () => await (async () => 1)();\nasync function* g() { for await (const x of []) yield await [x]; }\nexport { a, g };\n"), null);
+});
+
+test("exports that keep their value are taken", () => {
+  for (const source of [
+    "var a = {}, b = [];\na[b] = 1;\na.b = 2;\nb[0] = a;\nexport { a, b };\n",
+    "var a = 1;\nfunction f({ x: t = 2 } = {}, [u] = []) { let [v, w] = [t, u]; return a === v && a >= w && a <= t; }\nexport { a, f };\n",
+    "var a = 1, o = { a: 2, b: a };\nconst { z } = o;\nexport { a, o };\n",
+    "function f() {}\nclass A {}\nvar g = (f) => f == A;\nexport { f, A, g };\n",
+  ]) assert.notEqual(compileScript(source, "convex:/|m.js", () => null), null, source);
+});
+
 test("modules that change their exports or have another outline are left to the module loader", () => {
   for (const source of [
     "let n = 0;\nfunction up() { n++; }\nexport { n, up };\n",
+    "let n = 0;\nfunction up() { --n; }\nexport { n, up };\n",
+    "let n = 0;\nfunction up() { n ??= 1; }\nexport { n, up };\n",
+    "let n = 0;\nfunction up() { [n] = [1]; }\nexport { n, up };\n",
+    "let n = 0;\nfunction up() { ({ a: n } = { a: 1 }); }\nexport { n, up };\n",
+    "let n = 0;\nfunction up() { ({ a: [, { b: n = 2 }], ...rest } = x); }\nexport { n, up };\n",
+    "let n = 0;\nfunction up() { for (n of [1, 2]) ; }\nexport { n, up };\n",
+    "let n = 0;\nfunction up() { for ([n] of [[1]]) ; }\nexport { n, up };\n",
+    "function n() {}\nfunction up() { n = null; }\nexport { n, up };\n",
+    "class n {}\nfunction up() { n = null; }\nexport { n, up };\n",
     "var n;\nfunction init() { n = 1; }\nn = 0;\nexport { n, init };\n",
     "export const a = 1;\n",
+    "export default function() {}\n",
+    "export default class {}\n",
+    'export { a } from "./a.js";\n',
+    'export * from "./a.js";\n',
+    'export * as a from "./a.js";\n',
+    'var a = 1;\nexport { a as "a name" };\n',
+    'import { "a name" as a } from "./a.js";\nexport { a };\n',
+    'import a, * as b from "./a.js";\nexport { a, b };\n',
+    'import a from "./a.json" with { type: "json" };\nexport { a };\n',
     "var a = await 1;\nexport { a };\n",
+    "var a = await (async () => 1)();\nexport { a };\n",
+    "var a = await [1];\nexport { a };\n",
+    "for await (const x of []) ;\n",
     'import * as all from "./a.js";\nexport { all };\n',
     "var a = import.meta;\nexport { a };\n",
+    "var a = () => import.meta.url;\nexport { a };\n",
+    "#!/usr/bin/env node\nvar a = 1;\nexport { a };\n",
+    '"use strict";\nimport { x } from "./a.js";\nexport { x };\n',
   ]) assert.equal(compileScript(source, "convex:/|m.js", () => null), null, source);
 });
 

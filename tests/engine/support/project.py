@@ -59,11 +59,14 @@ class CliResult:
     output: str
 
 
-def write_project(folder: Path, files: dict[str, str]) -> None:
-    """A project on disk with the toolchain's packages."""
-    (folder / "package.json").write_text('{"name": "project", "dependencies": {"convex": "1.48.0"}}')
+def write_project(folder: Path, files: dict[str, str], version: str | None = None) -> None:
+    """A project on disk with the toolchain's packages, or with another version of convex."""
+    (folder / "package.json").write_text(
+        '{"name": "project", "dependencies": {"convex": "%s"}}' % (version or "1.48.0")
+    )
     if not (folder / "node_modules").exists():
-        (folder / "node_modules").symlink_to(toolchain().modules)
+        modules = toolchain().modules if version is None else toolchain().convex(version)
+        (folder / "node_modules").symlink_to(modules)
     for name, text in files.items():
         path = folder / "convex" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +78,15 @@ def run_cli(core: Core, folder: Path, *command: str) -> CliResult:
     tools = toolchain()
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "CI": "1"}
     finished = subprocess.run(
-        [tools.node, tools.cli, *command, "--url", core.url, "--admin-key", core.key],
+        [
+            tools.node,
+            folder / "node_modules" / "convex" / "bin" / "main.js",
+            *command,
+            "--url",
+            core.url,
+            "--admin-key",
+            core.key,
+        ],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -86,8 +97,8 @@ def run_cli(core: Core, folder: Path, *command: str) -> CliResult:
     return CliResult(finished.returncode, finished.stdout + finished.stderr)
 
 
-def cli_push(core: Core, folder: Path, files: dict[str, str]) -> CliResult:
-    write_project(folder, files)
+def cli_push(core: Core, folder: Path, files: dict[str, str], version: str | None = None) -> CliResult:
+    write_project(folder, files, version)
     return run_cli(core, folder, "dev", "--once", "--typecheck", "disable")
 
 

@@ -22,7 +22,14 @@ class Toolchain:
 
     def oracle(self) -> Path:
         """A `node_modules` with convex-test, for differential tests only."""
-        packages = PackageStore(setup.toolchain_root() / "packages", self._ready).install(Manifest(ORACLE))
+        return self._install(ORACLE)
+
+    def convex(self, version: str) -> Path:
+        """A `node_modules` with this version of the convex package."""
+        return self._install({"convex": version})
+
+    def _install(self, dependencies: dict[str, str]) -> Path:
+        packages = PackageStore(setup.toolchain_root() / "packages", self._ready).install(Manifest(dependencies))
         assert isinstance(packages, Path), packages
         return packages / "node_modules"
 

@@ -24,6 +24,7 @@ async function main(): Promise<void> {
       "instance-name": { type: "string" },
       "runner-prefix": { type: "string" },
       "runner-script": { type: "string" },
+      "action-seconds": { type: "string" },
     },
   });
   const instanceName = values["instance-name"] ?? "carnitas";
@@ -37,6 +38,7 @@ async function main(): Promise<void> {
       prefix,
       node: process.execPath,
       heapMegabytes: HEAP_MEGABYTES,
+      ...(values["action-seconds"] === undefined ? {} : { actionSeconds: Number(values["action-seconds"]) }),
     },
   });
   const front = new HttpFront(engine);

@@ -78,6 +78,10 @@ export class ActionRunner {
       case "resolve":
         this.resolve(header, frame.payload);
         break;
+      case "ping":
+        // Only after what was started before has yielded.
+        setImmediate(() => this.send({ t: "pong", n: header["n"] }));
+        break;
       case "drop":
         this.calls.delete(header["call"] as number);
         break;

@@ -57,11 +57,20 @@ export interface LinkOptions {
 }
 
 /** The realm whose code is running, for `import()` in scripts that several realms share. */
-export const currentRealm = new AsyncLocalStorage<{ dynamicImport: ((specifier: string) => Promise<vm.Module>) | null }>();
+export const currentRealm = new AsyncLocalStorage<{ dynamicImport: ((specifier: string, from: string) => Promise<vm.Module>) | null }>();
 
-function importInCurrentRealm(specifier: string): Promise<vm.Module> {
+function importInCurrentRealm(specifier: string, from: string): Promise<vm.Module> {
   const load = currentRealm.getStore()?.dynamicImport ?? null;
-  return load === null ? Promise.reject(new TypeError("dynamic module import unsupported")) : load(specifier);
+  return load === null ? Promise.reject(new TypeError("dynamic module import unsupported")) : load(specifier, from);
+}
+
+function relativeTo(specifier: string, from: string): string {
+  return new URL(specifier, `file:///${from}`).pathname.slice(1);
+}
+
+/** The path of a module inside its definition. */
+function pathOf(id: string): string {
+  return id.slice(id.indexOf("|") + 1);
 }
 
 async function asModule(namespace: Record<string, unknown>, context: vm.Context): Promise<vm.Module> {
@@ -96,7 +105,7 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
     loaded.set(id, null);
     const dependencies = script.imports.map(({ specifier }) => {
       if (!specifier.startsWith(".")) throw new PlatformError(`Couldn't find JavaScript module '${specifier}'`);
-      return evaluate(new URL(specifier, `file:///${wanted}`).pathname.slice(1));
+      return evaluate(relativeTo(specifier, wanted));
     });
     let namespace: Record<string, unknown> = {};
     const scope: ModuleScope = {
@@ -116,7 +125,17 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
   };
   const running = currentRealm.getStore();
   if (running !== undefined && options.dynamicImport === "allow") {
-    running.dynamicImport = (specifier) => asModule(evaluate(specifier.replace(/^(\.\.?\/)+/, "")), options.context as vm.Context);
+    const modules = new Map<string, vm.Module>();
+    running.dynamicImport = async (specifier, from) => {
+      const path = specifier.startsWith(".") ? relativeTo(specifier, pathOf(from)) : specifier;
+      try {
+        return await asModule(evaluate(path), options.context as vm.Context);
+      } catch (error) {
+        if (!(error instanceof NeedsModules)) throw error;
+        store.leaked += 1;
+        return importLater(store, specifier, from, options, modules);
+      }
+    };
   }
   const namespace = evaluate(path);
   return Object.fromEntries(Object.keys(namespace).sort().map((name) => [name, namespace[name]]));
@@ -148,7 +167,7 @@ function load(store: ModuleStore, path: string, options: LinkOptions, loaded: Ma
     },
     importModuleDynamically: ((specifier: string, referrer: vm.Module) => {
       if (options.dynamicImport === "refuse") throw options.typeError("dynamic module import unsupported");
-      return importLater(store, specifier, referrer, options, loaded);
+      return importLater(store, specifier, referrer.identifier, options, loaded);
     }) as NonNullable<vm.SourceTextModuleOptions["importModuleDynamically"]>,
   };
   if (options.context !== undefined) settings.context = options.context;
@@ -163,17 +182,15 @@ function resolve(store: ModuleStore, specifier: string, from: string, options: L
     return componentModule(specifier, options);
   }
   if (specifier.startsWith(".")) {
-    const path = new URL(specifier, `file:///${from}`).pathname.slice(1);
-    return load(store, path, options, loaded);
+    return load(store, relativeTo(specifier, from), options, loaded);
   }
   const outside = options.external(specifier);
   if (outside === null) throw new PlatformError(`Couldn't find JavaScript module '${specifier}'`);
   return outside;
 }
 
-async function importLater(store: ModuleStore, specifier: string, referrer: vm.Module, options: LinkOptions, loaded: Map<string, vm.Module>): Promise<vm.Module> {
-  const from = referrer.identifier.slice(referrer.identifier.indexOf("|") + 1);
-  const module = resolve(store, specifier, from, options, loaded);
+async function importLater(store: ModuleStore, specifier: string, referrer: string, options: LinkOptions, loaded: Map<string, vm.Module>): Promise<vm.Module> {
+  const module = resolve(store, specifier, pathOf(referrer), options, loaded);
   if (module.status === "unlinked") (module as vm.SourceTextModule).instantiate();
   await module.evaluate();
   return module;

@@ -30,7 +30,7 @@ const SCOPE = "__convexModule$";
 const IDENTIFIER = "[A-Za-z_$][\\w$]*";
 const IMPORT = new RegExp(`^\\s*import\\s*(?:(${IDENTIFIER})\\s*,?\\s*)?(?:\\{([^}]*)\\})?\\s*(?:from)?\\s*("[^"\\n]*"|'[^'\\n]*')\\s*;?`);
 /** The export clause, perhaps followed by the licence comments that the bundler collects at the end. */
-const EXPORT = /(?:^|[\n;}])\s*export\s*\{([^}]*)\}\s*;?\s*(?:\/\*(?:[^*]|\*(?!\/))*\*\/\s*)*$/;
+const EXPORT = /(^|[\n;}])\s*export\s*\{([^}]*)\}\s*;?\s*(?:\/\*(?:[^*]|\*(?!\/))*\*\/\s*)*$/;
 
 function parseClause(clause: string): [string, string][] | null {
   const pairs: [string, string][] = [];
@@ -44,16 +44,58 @@ function parseClause(clause: string): [string, string][] | null {
   return pairs;
 }
 
-/** Whether a top-level binding is assigned again after its declaration. The bundler gives such bindings names of their own. */
-function isReassigned(source: string, local: string): boolean {
+/**
+ * Whether a top-level binding may be assigned again after its declaration. The bundler gives such bindings names of their own, so a
+ * look at the text is enough; where the text is unclear the answer is yes.
+ */
+function isReassigned(source: string, patterns: string, local: string): boolean {
   const name = local.replaceAll("$", "\\$");
+  const has = (expression: string): boolean => new RegExp(expression).test(source);
   const assignments = source.match(new RegExp(`(?<![\\w$.])${name}\\s*(?:=(?![=>])|(?:[-+*/%&|^]|\\*\\*|<<|>>>?|\\?\\?|\\|\\||&&)=)`, "g")) ?? [];
-  const steps = new RegExp(`(?<![\\w$.])${name}(?:\\+\\+|--)|(?:\\+\\+|--)${name}(?![\\w$])`).test(source);
-  return assignments.length > 1 || steps;
+  const isFunctionOrClass = has(`(?<![\\w$.])(?:function\\s*\\*?|class)\\s+${name}(?![\\w$])`);
+  if (assignments.length > (isFunctionOrClass ? 0 : 1)) return true;
+  if (has(`(?<![\\w$.])${name}\\s*(?:\\+\\+|--)|(?:\\+\\+|--)\\s*${name}(?![\\w$])`)) return true;
+  if (has(`\\bfor\\s*(?:await\\s*)?\\(\\s*${name}\\s+(?:of|in)\\b`)) return true;
+  return new RegExp(`(?<![\\w$.])${name}(?![\\w$])`).test(patterns);
+}
+
+/** The texts of patterns that are assigned to without being declarations: `[a, b] = …`, `({ a } = …)`, `for ([a] of …)`. */
+function assignedPatterns(source: string): string {
+  const found: string[] = [];
+  for (const match of source.matchAll(/[\]}]\s*(?:=(?![=>])|\b(?:of|in)\b)/g)) {
+    const open = openingBracket(source, match.index);
+    if (open === null || /(?:^|[^\w$.])(?:var|let|const)\s*$|[\w$)\]?.]$/.test(source.slice(Math.max(0, open - 12), open))) continue;
+    found.push(source.slice(open, match.index + 1));
+  }
+  return found.join("\n");
+}
+
+const PATTERN_LIMIT = 4000;
+
+function openingBracket(source: string, close: number): number | null {
+  let depth = 0;
+  for (let at = close; at >= 0 && close - at < PATTERN_LIMIT; at--) {
+    const char = source[at];
+    if (char === "]" || char === "}") depth += 1;
+    else if (char === "[" || char === "{") depth -= 1;
+    if (depth === 0) return at;
+  }
+  return null;
+}
+
+/** Whether `await` is used outside async functions, where a script would take `await (x)` for a call. */
+function hasTopLevelAwait(body: string): boolean {
+  if (!/(?<![\w$.])await\s*[([`/+-]/.test(body)) return false;
+  try {
+    new vm.Script(`(class{static{${body}\n}})`);
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /** The module as a script, or null when its outline is not the expected one. */
-export function compileScript(source: string, identifier: string, onDynamicImport: (specifier: string) => unknown): ScriptModule | null {
+export function compileScript(source: string, identifier: string, onDynamicImport: (specifier: string, identifier: string) => unknown): ScriptModule | null {
   let body = source.replace(/\n\/\/# sourceMappingURL=[^\n]*\s*$/, "\n");
   const imports: ScriptImport[] = [];
   let bindings = "";
@@ -69,17 +111,18 @@ export function compileScript(source: string, identifier: string, onDynamicImpor
     body = body.slice(match[0].length);
   }
   const exported = EXPORT.exec(body);
-  const clause = exported === null ? [] : parseClause(exported[1] as string);
+  const clause = exported === null ? [] : parseClause(exported[2] as string);
   if (clause === null) return null;
-  if (exported !== null) body = body.slice(0, exported.index + 1);
-  if (clause.some(([local]) => isReassigned(body, local))) return null;
+  if (exported !== null) body = body.slice(0, exported.index + (exported[1] as string).length);
+  const patterns = assignedPatterns(body);
+  if (clause.some(([local]) => isReassigned(body, patterns, local)) || hasTopLevelAwait(body)) return null;
   const getters = clause.map(([local, name]) => `get ${name}(){return ${local}}`).join(",");
   const prefix = `(function(${SCOPE}){"use strict";${SCOPE}.exports({${getters}});${bindings}`;
   try {
     const script = new vm.Script(`${prefix}${blank}${body}\n})`, {
       filename: identifier,
       columnOffset: -prefix.length,
-      importModuleDynamically: ((specifier: string) => onDynamicImport(specifier)) as NonNullable<vm.ScriptOptions["importModuleDynamically"]>,
+      importModuleDynamically: ((specifier: string) => onDynamicImport(specifier, identifier)) as NonNullable<vm.ScriptOptions["importModuleDynamically"]>,
     });
     return { script, imports };
   } catch {

@@ -17,7 +17,9 @@ export type CoreHeader =
   | { t: "resolve"; call: number; id: number; ok: boolean; data?: string; more: boolean; now: number }
   | { t: "sync"; ok: boolean }
   | { t: "chunk"; call: number; end: boolean }
-  | { t: "drop"; call: number };
+  | { t: "drop"; call: number }
+  /** Asks an action runner whether its event loop still turns; answered by `pong`. */
+  | { t: "ping"; n: number };
 
 export interface StartOptions {
   /** What to do with the module. `query`… call a function; the others evaluate and describe. */
@@ -49,7 +51,8 @@ export type RunnerHeader =
   | { t: "done"; call: number; ok: boolean }
   | { t: "head"; call: number }
   | { t: "chunk"; call: number; end: boolean }
-  | { t: "yield"; call: number };
+  | { t: "yield"; call: number }
+  | { t: "pong"; n: number };
 
 /** Payload of a failed `done`. */
 export interface WireError {

@@ -76,7 +76,7 @@ export class Database {
 
   /** A view of a transaction's snapshot without its own writes, which shares its counters and leaves no reads behind. */
   beginAt(outer: Transaction): Transaction {
-    return new Transaction(this, outer.base, outer.beginMs, outer.used);
+    return new Transaction(this, outer.base, outer.beginMs, outer);
   }
 
   /** A timestamp after every commit so far. */

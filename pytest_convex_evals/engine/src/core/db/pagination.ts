@@ -11,6 +11,7 @@ import type { Transaction } from "./transaction.js";
 const MAX_PAGE = 32_000;
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECOMMENDED_PAGE = 6144;
+const MAX_SEARCH_ROWS = 1024;
 const READ_LIMIT_CODES = new Set(["TooManyDocumentsRead", "TooManyBytesRead", "TooManyReads"]);
 
 /** A position in a query: after the row with this key, or past the end. Search positions count rows. */
@@ -89,10 +90,13 @@ export function readPage(tx: Transaction, plan: Plan, request: PageRequest, code
     else low = end.after;
   }
   const scan = new RangeScan(tx, plan, low, high);
-  const ranOff = collector.collect(() => {
-    const doc = scan.next();
-    return doc === null ? null : { doc, key: scan.lastKey as string };
-  });
+  const ranOff = collector.collect(
+    () => {
+      const doc = scan.next();
+      return doc === null ? null : { doc, key: scan.lastKey as string };
+    },
+    () => scan.hasMore(),
+  );
   return collector.finish(ranOff, request.endCursor, codec, end);
 }
 
@@ -113,11 +117,11 @@ class PageCollector {
   }
 
   /** Reads rows until the page is full or a budget is used up. Returns whether the rows ended. */
-  collect(next: () => { doc: Doc; key: string } | null): boolean {
+  collect(next: () => { doc: Doc; key: string } | null, hasMore: () => boolean): boolean {
     const rows = this.bounded ? null : this.request.maximumRowsRead;
     const bytes = this.bounded ? null : this.request.maximumBytesRead;
     while (this.bounded || this.docs.length < this.request.numItems) {
-      if ((rows !== null && this.scanned >= rows) || (bytes !== null && this.bytes >= bytes)) {
+      if (((rows !== null && this.scanned >= rows) || (bytes !== null && this.bytes >= bytes)) && hasMore()) {
         this.required = true;
         return false;
       }
@@ -145,13 +149,16 @@ class PageCollector {
     const stop = end !== null && end !== "end" && "rows" in end ? end.rows : null;
     let at = 0;
     while (at < skip && rows.next() !== null) at += 1;
-    const ranOff = this.collect(() => {
-      if (stop !== null && at >= stop) return null;
-      const doc = rows.next();
-      if (doc === null) return null;
-      at += 1;
-      return { doc, key: "" };
-    });
+    const ranOff = this.collect(
+      () => {
+        if (stop !== null && at >= stop) return null;
+        const doc = rows.next();
+        if (doc === null) return null;
+        at += 1;
+        return { doc, key: "" };
+      },
+      () => true,
+    );
     const page = this.finish(ranOff, request.endCursor, codec, end);
     if (request.endCursor === null && !ranOff) page.continueCursor = codec.encode({ rows: at }, this.plan.fingerprint);
     page.splitCursor = null;
@@ -175,7 +182,8 @@ class PageCollector {
 
   private status(): Page["pageStatus"] {
     if (this.required) return "SplitRequired";
-    const rows = Math.min(this.request.maximumRowsRead ?? MAX_PAGE, MAX_PAGE) * 0.75;
+    const most = this.plan.search === null ? MAX_PAGE : MAX_SEARCH_ROWS;
+    const rows = Math.min(this.request.maximumRowsRead ?? most, most) * 0.75;
     const bytes = Math.min(this.request.maximumBytesRead ?? MAX_BYTES, MAX_BYTES) * 0.75;
     return this.scanned > rows || this.bytes > bytes || this.docs.length > RECOMMENDED_PAGE ? "SplitRecommended" : null;
   }

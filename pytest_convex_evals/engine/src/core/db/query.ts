@@ -140,6 +140,11 @@ export class RangeScan {
     return doc;
   }
 
+  /** Whether a row is left; looking is not reading. */
+  hasMore(): boolean {
+    return new RangeScan(this.tx, this.plan, this.low, this.high, false).next() !== null;
+  }
+
   /** Records that the rest of the interval was read to its end. */
   private record(low: string, high: string): void {
     if (!this.recorded) return;

@@ -32,16 +32,23 @@ export class Transaction {
   private writes = new Map<string, Write>();
   private lastCreation: number | null = null;
   readonly reads = new ReadSet();
-  limits: Amounts = { ...DEFAULT_LIMITS };
+  readonly used: Amounts;
+  limits: Amounts;
+  /** Ranges that an outer transaction has read. */
+  private readonly outerRanges: number;
 
   constructor(
     readonly db: Database,
     readonly base: Snapshot,
     /** Time of the first document created, in milliseconds. */
     readonly beginMs: number,
-    /** Shared with another transaction when one reads the snapshot of the other. */
-    readonly used: Amounts = noUsage(),
-  ) {}
+    /** The transaction whose snapshot this one reads; they share their counters. */
+    outer: Transaction | null = null,
+  ) {
+    this.used = outer?.used ?? noUsage();
+    this.limits = { ...(outer?.limits ?? DEFAULT_LIMITS) };
+    this.outerRanges = outer?.used.databaseQueries ?? 0;
+  }
 
   get tables(): ReadonlyMap<string, Table> {
     return this.own ?? this.base.tables;
@@ -130,7 +137,7 @@ export class Transaction {
   }
 
   checkRanges(): void {
-    this.used.databaseQueries = this.reads.intervalCount;
+    this.used.databaseQueries = this.outerRanges + this.reads.intervalCount;
     if (this.used.databaseQueries > this.limits.databaseQueries) throw limitError("databaseQueries", this.limits.databaseQueries);
   }
 

@@ -14,9 +14,9 @@ import { JsFailure, SystemError, UserError } from "../errors.js";
 import { Terminated, type Resolution, type StepHandler, type StepResult, type Syscall } from "../runners/udf.js";
 import { encodeText, type Value } from "../values/value.js";
 import type { CallRoot, UdfContext } from "./context.js";
-import { fullName, resolveAddress, shortName, type FunctionPath, type Target } from "./paths.js";
+import { fullName, resolveAddress, type FunctionPath, type Target } from "./paths.js";
 import { asyncSyscall, isBatchedRead, parseArgs, syncSyscall } from "./syscalls.js";
-import { checkKind, parseArguments, parseResult, validateArguments, validateResult, type Checked } from "./validation.js";
+import { checkKind, notFound, parseArguments, parseResult, validateArguments, validateResult, type Checked } from "./validation.js";
 
 const MAX_BATCH = 16;
 const MAX_DEPTH = 8;
@@ -217,8 +217,7 @@ async function nestedCall(engine: Engine, context: UdfContext, json: string): Pr
 function findForNested(target: Target, kind: UdfKind): Checked {
   const found = findFunction(target.component, target.path.module, target.path.fn);
   if (found === null) {
-    const where = target.component.path === "" ? "" : ` in '${target.component.path}'`;
-    throw new JsFailure(`Could not find function for '${shortName(target.path)}'${where}. Did you forget to run \`npx convex dev\`?`);
+    throw notFound(target.path, target.component);
   }
   checkKind(target.path, found.fn, kind);
   return found;

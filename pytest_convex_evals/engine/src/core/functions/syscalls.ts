@@ -12,7 +12,7 @@ import { UserError } from "../errors.js";
 import { cancelJob, scheduleJob } from "../time/jobs.js";
 import { decodeLegacyId, encodeId, tryDecodeId } from "../values/ids.js";
 import { KEY_END } from "../values/order.js";
-import { checkFieldName, encodeInt64, isUndefinedMarker, parseValue, type Value } from "../values/value.js";
+import { checkFieldName, encodeInt64, hasLoneSurrogate, isUndefinedMarker, parseValue, type Value } from "../values/value.js";
 import type { UdfContext } from "./context.js";
 import { resolveAddress, shortName } from "./paths.js";
 
@@ -25,6 +25,7 @@ export function parseArgs(json: string): Args {
   } catch (error) {
     throw new UserError("SyscallArgsInvalidJson", `Received invalid json: ${(error as Error).message}`);
   }
+  if (hasLoneSurrogate(json)) throw new UserError("SyscallArgsInvalidJson", "Received invalid json: lone surrogate in hex escape");
   if (typeof parsed !== "object" || parsed === null) throw new UserError("SyscallArgsInvalidJson", "Received invalid json: not an object");
   return parsed as Args;
 }

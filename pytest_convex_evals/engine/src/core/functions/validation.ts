@@ -6,7 +6,7 @@ import { JsFailure, UserError } from "../errors.js";
 import type { TableNames } from "../validators/check.js";
 import { checkValue } from "../validators/check.js";
 import { displayValue } from "../values/display.js";
-import { formatBytes, isObject, parseValue, valueSize, type Value } from "../values/value.js";
+import { formatBytes, hasLoneSurrogate, isObject, parseValue, valueSize, type Value } from "../values/value.js";
 import { fullName, shortName, type FunctionPath } from "./paths.js";
 
 const MAX_ARGS_BYTES = 16 * 1024 * 1024;
@@ -76,6 +76,7 @@ export function parseResult(path: FunctionPath, text: string): Value {
   } catch (error) {
     throw new JsFailure(`Function ${fullName(path)} failed. Could not parse return value as json: ${(error as Error).message}`);
   }
+  if (hasLoneSurrogate(text)) throw new JsFailure(`Function ${fullName(path)} failed. Could not parse return value as json: lone surrogate in hex escape`);
   let value: Value;
   try {
     value = parseValue(json);

@@ -3,6 +3,7 @@
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
 import { checkValue } from "../validators/check.js";
+import { asText } from "./exchange.js";
 
 const MAX_NAME = 256;
 const MAX_VALUE = 8 * 1024;
@@ -23,13 +24,13 @@ export function updateEnvironment(engine: Engine, changes: unknown): null {
   const next = new Map(engine.env);
   const declared = engine.deployment.definitions.get("")?.config.env ?? [];
   for (const change of (Array.isArray(changes) ? changes : []) as { name?: unknown; value?: unknown }[]) {
-    const name = String(change.name);
+    const name = asText(change.name);
     checkName(name);
     if (change.value === null || change.value === undefined) {
       next.delete(name);
       continue;
     }
-    const value = String(change.value);
+    const value = asText(change.value);
     if (Buffer.byteLength(value) > MAX_VALUE) throw new UserError("EnvironmentVariableValueTooLong", `The value of ${name} is larger than ${MAX_VALUE} bytes`);
     const wanted = declared.find((item) => item.name === name);
     if (wanted !== undefined && checkValue(wanted.validator, value, { tableName: () => null }) !== null) {

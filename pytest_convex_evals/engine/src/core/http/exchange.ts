@@ -15,6 +15,11 @@ const decoders: Record<string, (bytes: Buffer, options: { maxOutputLength: numbe
   deflate: promisify(inflate) as never,
 };
 
+/** A field of a request as text, whatever it is: `String` fails on objects that bring their own `toString`. */
+export function asText(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "undefined");
+}
+
 export async function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -29,7 +34,7 @@ export async function readBody(request: IncomingMessage, limit: number): Promise
   const bytes = Buffer.concat(chunks);
   const encoding = request.headers["content-encoding"];
   if (encoding === undefined || encoding === "identity") return bytes;
-  const decode = decoders[encoding];
+  const decode = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined;
   if (decode === undefined) throw new UserError("BadEncoding", `Unknown content encoding ${encoding}`);
   try {
     return await decode(bytes, { maxOutputLength: limit });

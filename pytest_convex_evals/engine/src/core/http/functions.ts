@@ -10,7 +10,7 @@ import { clientError, newRequestId, type CallRequest, type CallResult } from "..
 import { isSystemPath } from "../system/functions.js";
 import { parseFunctionPath, shortName } from "../functions/paths.js";
 import { encodeValue, exportJson, parseValue, type Json, type Value } from "../values/value.js";
-import { API_BODY_LIMIT, readJson, sendJson } from "./exchange.js";
+import { API_BODY_LIMIT, asText, readJson, sendJson } from "./exchange.js";
 
 type Encode = (value: Value) => Json;
 
@@ -24,8 +24,9 @@ const FORMATS: Record<string, Encode> = {
 
 function encoderFor(format: unknown): Encode {
   if (format === undefined || format === null) return exportJson;
-  const encode = FORMATS[String(format)];
-  if (encode === undefined) throw new UserError("BadFormat", `Unknown format ${String(format)}`);
+  const name = asText(format);
+  const encode = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  if (encode === undefined) throw new UserError("BadFormat", `Unknown format ${name}`);
   return encode;
 }
 

@@ -9,7 +9,7 @@ import { transact } from "../functions/actionSyscalls.js";
 import { SyncFront } from "../sync/front.js";
 import { cancelJob, JOBS_TABLE, stateKind } from "../time/jobs.js";
 import { updateEnvironment } from "./environment.js";
-import { API_BODY_LIMIT, PUSH_BODY_LIMIT, readJson, sendError, sendJson, sendText, setCors } from "./exchange.js";
+import { API_BODY_LIMIT, asText, PUSH_BODY_LIMIT, readJson, sendError, sendJson, sendText, setCors } from "./exchange.js";
 import { FunctionApi } from "./functions.js";
 import { HttpActions } from "./httpActions.js";
 import { listenOnLoopback } from "./ports.js";
@@ -136,7 +136,7 @@ export class HttpFront {
       ["POST /api/query_at_ts", (request, response) => api.call(request, response, "Query")],
       ["POST /api/query_batch", (request, response) => api.queryBatch(request, response)],
       ["POST /api/storage/upload", (request, response, url) => upload(engine, request, response, url)],
-      ["POST /api/cancel_job", this.admin(API_BODY_LIMIT, (body) => this.cancel(String(body["id"]), body["componentId"]))],
+      ["POST /api/cancel_job", this.admin(API_BODY_LIMIT, (body) => this.cancel(asText(body["id"]), body["componentId"]))],
       ["POST /api/cancel_all_jobs", this.admin(API_BODY_LIMIT, () => this.cancelAll())],
     ]);
   }

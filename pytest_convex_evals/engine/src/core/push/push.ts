@@ -107,7 +107,8 @@ export class Pushes {
         serverVersion: String(app["udfServerVersion"] ?? ""),
       },
     ];
-    for (const raw of (Array.isArray(body["componentDefinitions"]) ? body["componentDefinitions"] : []) as Record<string, unknown>[]) {
+    for (const raw of (Array.isArray(body["componentDefinitions"]) ? body["componentDefinitions"] : []) as (Record<string, unknown> | null)[]) {
+      if (typeof raw !== "object" || raw === null) throw new UserError("InvalidConfig", "Invalid component definition in the push");
       definitions.push({
         path: String(raw["definitionPath"]),
         config: optionalModule(raw["definition"]),
@@ -124,7 +125,8 @@ export class Pushes {
   /** Sources of modules that the client did not send again. */
   private unchanged(json: unknown): ModuleSource[] {
     const stored = this.engine.deployment.definitions.get("")?.sources ?? [];
-    return ((Array.isArray(json) ? json : []) as { path?: unknown; environment?: unknown; sha256?: unknown }[]).map((wanted) => {
+    return ((Array.isArray(json) ? json : []) as ({ path?: unknown; environment?: unknown; sha256?: unknown } | null)[]).map((wanted) => {
+      if (typeof wanted !== "object" || wanted === null) throw new UserError("InvalidConfig", "Invalid module hash in the push");
       const found = stored.find((module) => module.path === wanted.path);
       if (found === undefined) throw new UserError("MissingExistingModule", `Module ${String(wanted.path)} is not stored`, undefined, 409);
       if (found.environment !== wanted.environment) throw new UserError("ExistingModuleEnvConflict", `Module ${found.path} changed its environment`, undefined, 409);
@@ -362,7 +364,7 @@ function modules(json: unknown): ModuleSource[] {
 }
 
 function parseModule(raw: RawModule): ModuleSource {
-  if (typeof raw.path !== "string" || typeof raw.source !== "string") throw new UserError("InvalidConfig", "Invalid module in the push");
+  if (typeof raw !== "object" || raw === null || typeof raw.path !== "string" || typeof raw.source !== "string") throw new UserError("InvalidConfig", "Invalid module in the push");
   const module: ModuleSource = { path: raw.path, source: raw.source, environment: raw.environment === "node" ? "node" : "isolate" };
   if (typeof raw.sourceMap === "string") module.sourceMap = raw.sourceMap;
   return module;

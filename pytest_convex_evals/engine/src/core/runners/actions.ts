@@ -5,35 +5,27 @@ import type { RunnerKind, StartOptions } from "../../shared/protocol.js";
 import type { Clock } from "../time/clock.js";
 import type { Deployment } from "../deployment.js";
 import { JsFailure, SystemError, UserError, INTERNAL_MESSAGE } from "../errors.js";
-import { RunnerProcess, type RunnerSettings } from "./process.js";
+import { Lane, type ActionHandler, type Running } from "./lane.js";
+import type { RunnerProcess, RunnerSettings } from "./process.js";
 import { MAX_LEAKED_CONTEXTS, parseWireError, type Done } from "./udf.js";
 import type { Watchdog } from "./watchdog.js";
-
-export interface ActionHandler {
-  /** The JSON answer of a system call; a UserError or JsFailure is thrown into the action. */
-  syscall(op: string, json: string): Promise<string>;
-  log(level: string, text: string): void;
-  head?(status: number, headers: [string, string][]): void;
-  chunk?(bytes: Buffer): void;
-}
-
-interface Running {
-  handler: ActionHandler;
-  outstanding: Map<number, string>;
-  running: number;
-  waiting: (() => void)[];
-  resolve(result: { done: Done; unawaited: string[] }): void;
-  reject(error: Error): void;
-}
 
 const PARALLEL = 8;
 const MAX_OUTSTANDING = 1000;
 
+/** Seconds of processor time that an action may use without yielding to its process. */
+const BUSY_SECONDS = 30;
+/** The same at import, when a push analyses a module. */
+const IMPORT_SECONDS = 4;
+/** Processes that may be busy without end at the same time. */
+const MAX_STALLED = 8;
+
 export class ActionRunnerClient {
-  private process: RunnerProcess | null = null;
-  private loaded: Deployment | null = null;
+  private lane: Lane | null = null;
+  /** Processes that did not answer when a call came; their calls may still end. */
+  private readonly stalled = new Set<Lane>();
+  private entering: Promise<void> = Promise.resolve();
   private nextCall = 1;
-  private readonly calls = new Map<number, Running>();
   private extraModules: Frame[] = [];
   /** How often the process ended without being told to. */
   deaths = 0;
@@ -49,15 +41,17 @@ export class ActionRunnerClient {
   /** Calls that only wait for the clock. */
   get sleeping(): number {
     let count = 0;
-    for (const call of this.calls.values()) {
-      const ops = [...call.outstanding.values()];
-      if (ops.length > 0 && ops.every((op) => op === "host/sleep")) count += 1;
+    for (const lane of [...(this.lane === null ? [] : [this.lane]), ...this.stalled]) {
+      for (const call of lane.calls.values()) {
+        const ops = [...call.outstanding.values()];
+        if (ops.length > 0 && ops.every((op) => op === "host/sleep")) count += 1;
+      }
     }
     return count;
   }
 
   get isStarted(): boolean {
-    return this.process !== null;
+    return this.lane !== null;
   }
 
   warm(): void {
@@ -65,73 +59,81 @@ export class ActionRunnerClient {
   }
 
   restart(): void {
-    const { process } = this;
-    this.process = null;
-    this.loaded = null;
-    process?.kill("restart");
-    this.failAll("The action was interrupted.");
+    const lanes = [...(this.lane === null ? [] : [this.lane]), ...this.stalled];
+    this.lane = null;
+    this.stalled.clear();
+    for (const lane of lanes) lane.kill("restart", "The action was interrupted.");
   }
 
   useModules(frames: Frame[]): void {
     this.extraModules = frames;
-    this.loaded = null;
+    if (this.lane !== null) this.lane.loaded = null;
   }
 
+  /** Calls enter one after the other, so that each is checked against all that entered before it. */
   call(start: StartOptions, payload: string, handler: ActionHandler): Promise<{ done: Done; unawaited: string[] }> {
-    const process = this.start();
-    this.loadModules(process);
+    const entered = this.entering.then(async () => this.enter(await this.responsiveLane(), start, payload, handler));
+    this.entering = entered.then(() => undefined);
+    return entered.then(({ result }) => result);
+  }
+
+  private enter(lane: Lane, start: StartOptions, payload: string, handler: ActionHandler): { result: Promise<{ done: Done; unawaited: string[] }> } {
+    this.loadModules(lane);
     const call = this.nextCall++;
-    return new Promise((resolve, reject) => {
-      this.calls.set(call, { handler, outstanding: new Map(), running: 0, waiting: [], resolve, reject });
-      process.send({ t: "start", call, ...start }, payload);
+    const busySeconds = start.what === "analyze" ? IMPORT_SECONDS : (this.settings.actionSeconds ?? BUSY_SECONDS);
+    const result = new Promise<{ done: Done; unawaited: string[] }>((resolve, reject) => {
+      lane.calls.set(call, { handler, outstanding: new Map(), running: 0, waiting: [], busySeconds, resolve, reject });
+      lane.process.send({ t: "start", call, ...start }, payload);
     });
+    return { result };
   }
 
-  private start(): RunnerProcess {
-    if (this.process !== null && !this.process.isGone) return this.process;
-    this.loaded = null;
-    const process: RunnerProcess = new RunnerProcess(
-      this.kind,
-      this.settings,
-      { frame: (frame) => this.onFrame(process, frame), gone: () => this.onGone(process) },
-      this.watchdog,
+  /** The present process, or a new one when JavaScript there does not yield. */
+  private async responsiveLane(): Promise<Lane> {
+    for (;;) {
+      const lane = this.start();
+      if (lane.calls.size === 0) return lane;
+      const isResponsive = await lane.isResponsive();
+      if (lane !== this.lane) continue;
+      if (isResponsive || this.stalled.size >= MAX_STALLED) return lane;
+      this.stalled.add(lane);
+      this.lane = null;
+    }
+  }
+
+  private start(): Lane {
+    if (this.lane !== null && !this.lane.process.isGone) return this.lane;
+    this.lane = new Lane(this.kind, this.settings, this.watchdog, (lane, frame) => this.onFrame(lane, frame), (lane) => this.onGone(lane));
+    return this.lane;
+  }
+
+  private onGone(lane: Lane): void {
+    this.stalled.delete(lane);
+    if (this.lane === lane) this.lane = null;
+    if (lane.calls.size === 0) return;
+    if (!lane.process.ranOutOfMemory) this.deaths += 1;
+    lane.failAll(
+      lane.process.ranOutOfMemory ? "JavaScript execution ran out of memory (maximum memory usage: 64 MB)" : "The action's process ended unexpectedly.",
     );
-    this.process = process;
-    return process;
   }
 
-  private onGone(process: RunnerProcess): void {
-    if (this.process !== process) return;
-    this.process = null;
-    if (!process.ranOutOfMemory) this.deaths += 1;
-    this.failAll(
-      process.ranOutOfMemory ? "JavaScript execution ran out of memory (maximum memory usage: 64 MB)" : "The action's process ended unexpectedly.",
-    );
-  }
-
-  private failAll(message: string): void {
-    const calls = [...this.calls.values()];
-    this.calls.clear();
-    for (const call of calls) call.reject(new JsFailure(message));
-  }
-
-  private loadModules(process: RunnerProcess): void {
+  private loadModules(lane: Lane): void {
     const deployment = this.deployment();
-    if (this.loaded === deployment) return;
-    this.loaded = deployment;
-    process.send({ t: "forget" });
-    for (const frame of deployment.moduleFrames(this.kind === "node")) process.send(frame.header, frame.payload);
-    for (const frame of this.extraModules) process.send(frame.header, frame.payload);
+    if (lane.loaded === deployment) return;
+    lane.loaded = deployment;
+    lane.process.send({ t: "forget" });
+    for (const frame of deployment.moduleFrames(this.kind === "node")) lane.process.send(frame.header, frame.payload);
+    for (const frame of this.extraModules) lane.process.send(frame.header, frame.payload);
   }
 
-  private onFrame(process: RunnerProcess, { header, payload }: Frame): void {
-    if (header.t === "ready" || process !== this.process) return;
+  private onFrame(lane: Lane, { header, payload }: Frame): void {
+    if (header.t === "ready") return;
     const id = Number(header["call"]);
-    const call = this.calls.get(id);
+    const call = lane.calls.get(id);
     if (call === undefined) return;
     switch (header.t) {
       case "syscall":
-        void this.answer(process, id, call, Number(header["id"]), String(header["op"]), payload);
+        void this.answer(lane.process, id, call, Number(header["id"]), String(header["op"]), payload);
         break;
       case "log":
         call.handler.log(String(header["level"]), payload);
@@ -144,19 +146,26 @@ export class ActionRunnerClient {
       case "chunk":
         if (payload !== "") call.handler.chunk?.(Buffer.from(payload, "base64"));
         break;
-      case "done":
-        this.calls.delete(id);
-        call.resolve({
-          done: header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) },
-          unawaited: [...call.outstanding.values()].filter((op) => op !== "host/sleep"),
-        });
-        if (this.calls.size === 0 && Number(header["leaked"] ?? 0) > MAX_LEAKED_CONTEXTS) {
-          this.restart();
-          this.warm();
-        }
+      case "done": {
+        // Read first: a result that cannot be read ends the process, and with it every call that is still listed.
+        const done: Done = header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) };
+        lane.calls.delete(id);
+        call.resolve({ done, unawaited: [...call.outstanding.values()].filter((op) => op !== "host/sleep") });
+        if (lane.calls.size === 0) this.afterLast(lane, Number(header["leaked"] ?? 0));
         break;
+      }
       default:
         throw new Error(`unknown message ${header.t}`);
+    }
+  }
+
+  /** A process that had stalled is not used again; one that cannot free its contexts is replaced. */
+  private afterLast(lane: Lane, leaked: number): void {
+    if (this.stalled.delete(lane)) lane.kill("stalled before", "");
+    else if (lane === this.lane && leaked > MAX_LEAKED_CONTEXTS) {
+      this.lane = null;
+      lane.kill("restart", "");
+      this.warm();
     }
   }
 

@@ -15,6 +15,8 @@ export interface RunnerSettings {
   prefix: readonly string[];
   node: string;
   heapMegabytes: number;
+  /** Seconds of processor time that an action may use without yielding. */
+  actionSeconds?: number;
   /** Folder with packages that Node actions import from outside their bundle; only the runner for Node actions may read it. */
   packages?: string | null;
 }

@@ -1,6 +1,7 @@
 /** Validators: parsing their JSON form, printing them as `v.…()`, and the questions schemas ask about them. */
 
 import { UserError } from "../errors.js";
+import { displayFloat } from "../values/display.js";
 import { encodeValue, parseValue, type Json, type Value } from "../values/value.js";
 import { identifierProblem, type FieldPath } from "../values/names.js";
 
@@ -174,7 +175,8 @@ export function printValidator(validator: Validator): string {
 }
 
 export function printLiteral(value: Value): string {
-  return typeof value === "bigint" ? "<bigint>" : JSON.stringify(value);
+  if (typeof value === "bigint") return "<bigint>";
+  return typeof value === "number" ? displayFloat(value) : JSON.stringify(value);
 }
 
 /** Whether a document of this type can have the field: through unions and `any`, never through arrays or records. */

@@ -133,6 +133,11 @@ function parse(json: unknown, depth: number): Value {
   return result;
 }
 
+/** Whether JSON made by JavaScript holds text that is not Unicode: only then are surrogates written as escapes. */
+export function hasLoneSurrogate(text: string): boolean {
+  return /(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]/.test(text);
+}
+
 function parseSpecial(key: string, inner: unknown): Value | undefined {
   switch (key) {
     case "$integer": {
