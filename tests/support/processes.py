@@ -51,6 +51,11 @@ def wait_for(look: Callable[[], object], seconds: float = 30.0) -> object:
     return found
 
 
+def hear_interrupts() -> None:
+    """For `preexec_fn`: a shell that starts tests in the background makes them and their children deaf to SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def kill(pid: int) -> None:
     """As the system would."""
     try:

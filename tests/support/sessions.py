@@ -15,6 +15,7 @@ import pytest
 
 from pytest_convex_evals.records import CellRecord
 from pytest_convex_evals.store.journal import read_events
+from tests.support.processes import hear_interrupts
 from tests.support.suites import Suite
 
 PROPERTIES = [
@@ -156,6 +157,7 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=hear_interrupts,
         )
 
     def collected(self, *arguments: str, workers: str = "") -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 
 from pytest_convex_evals.engine.setup import ensure_toolchain
 from tests.support.process_tree import descendants, lives, wait_until
+from tests.support.processes import hear_interrupts
 
 COMMAND = [sys.executable, "-m", "pytest_convex_evals.cli.main", "backend"]
 FUNCTION = """
@@ -36,6 +37,7 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=hear_interrupts,
         )
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.seen: list[str] = []
