@@ -76,6 +76,8 @@ class ControllerHooks:
         if text is not None:
             from pytest_convex_evals.records import CellRecord
 
+            # First, because an interrupt may strike while the journal is flushed.
+            self._open[report.nodeid] = report
             self._controller.add(report.nodeid, CellRecord.model_validate_json(text))
         result = yield
         if report.when == "teardown":
@@ -151,7 +153,7 @@ class ControllerHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The run ends; a verdict that is not in the journal is not a success."""
-        for last in list(self._open.values()):
+        for last in [one for one in self._open.values() if one.nodeid in self._controller.records]:
             self._complete(last)
         self._ended = True
         self._controller.finish(int(exitstatus))
