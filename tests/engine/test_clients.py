@@ -1,7 +1,6 @@
 # ruff: noqa: E501 - programs in tables stay on one line
 """The real CLI, the real JavaScript clients and the real Python client against the engine."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -195,7 +194,6 @@ def test_a_syntax_error_and_a_server_refusal_end_the_push_with_one(app: Core, tm
     assert "Failed to analyze a.js: Uncaught Error: at import" in refused.output
 
 
-@pytest.mark.skipif(importlib.util.find_spec("convex") is None, reason="the convex package is not installed")
 def test_the_python_client(folder: Path, app: Core) -> None:
     script = """
 import json, sys

@@ -57,7 +57,7 @@ def test_a_path_outside_the_project_fails_at_filesystem(bench):
         "git+ssh://git@127.0.0.1/x.git",
         "file:../other",
         "link:../other",
-        "http://127.0.0.1:1/x.tgz",
+        "http://127.0.0.1:1/archive",
         "workspace:*",
         "npm:convex@1.48.0",
         "somebody/something",

@@ -31,7 +31,7 @@ class NpmRegistry:
                 body, code = b'{"error":"Not found"}', status
                 if name in known:
                     versions = {
-                        version: {"name": name, "version": version, "dist": {"tarball": "http://127.0.0.1:1/x.tgz"}}
+                        version: {"name": name, "version": version, "dist": {"tarball": "http://127.0.0.1:1/archive"}}
                         for version in known[name]
                     }
                     latest = known[name][-1]
