@@ -14,7 +14,7 @@ from pytest_convex_evals.records import CellRecord
 from tests.faults.conftest import GRADER, Bench
 from tests.faults.test_who_is_at_fault import outcome
 from tests.support.npm_registry import NpmRegistry
-from tests.support.processes import alive, descendants, kill, wait_for
+from tests.support.process_tree import command_of, descendants, end, wait_until
 
 WAITING = """\
 import time
@@ -29,8 +29,8 @@ def test_waits(app):
 
 def node_processes() -> dict[int, str]:
     """Also npm, which gives itself a title of its own."""
-    found = descendants(os.getpid())
-    return {pid: command for pid, command in found if alive(pid) and ("node" in command or "npm" in command)}
+    found = {pid: command_of(pid) for pid in descendants(os.getpid())}
+    return {pid: command for pid, command in found.items() if "node" in command or "npm" in command}
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def before(bench: Bench) -> Iterator[set[int]]:
     BEFORE.update(others)
     yield others
     bench.tools.close()
-    wait_for(lambda: set(node_processes()) <= others)
+    wait_until(lambda: set(node_processes()) <= others, "nothing is left running")
 
 
 BEFORE: set[int] = set()
@@ -69,9 +69,9 @@ class InBackground:
 
 
 def kill_when_running(part: str) -> int:
-    pid = wait_for(lambda: running(part))
+    pid = wait_until(lambda: running(part), f"{part} runs")
     assert isinstance(pid, int)
-    kill(pid)
+    end(pid, signal.SIGKILL)
     return pid
 
 
@@ -82,7 +82,7 @@ def test_npm_is_ours(bench, monkeypatch, tmp_path):
         monkeypatch.setenv("npm_config_registry", registry.url)
         monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
         cell = InBackground(bench)
-        wait_for(lambda: registry.asked)
+        wait_until(lambda: registry.asked, "npm asks the registry")
         kill_when_running("npm install")
         record = cell.record()
         hold.set()
@@ -97,7 +97,7 @@ def test_the_convex_cli_is_ours(bench):
 
 def test_the_backend_during_the_push_is_ours(bench):
     cell = InBackground(bench)
-    wait_for(lambda: running("convex/bin/main.js"))
+    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
     kill_when_running("core.mjs")
     assert outcome(cell.record()) == ("error", "backend")
 
@@ -105,16 +105,16 @@ def test_the_backend_during_the_push_is_ours(bench):
 def test_a_push_that_hangs_is_ours(bench, monkeypatch):
     monkeypatch.setattr(deploy, "PUSH_S", 8.0)
     cell = InBackground(bench)
-    wait_for(lambda: running("convex/bin/main.js"))
-    pid = wait_for(lambda: running("core.mjs"))
+    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
+    pid = wait_until(lambda: running("core.mjs"), "core.mjs runs")
     os.kill(pid, signal.SIGSTOP)
     assert outcome(cell.record()) == ("error", "tool")
 
 
 def test_the_backend_during_tests_is_ours(bench):
     cell = InBackground(bench, grader=WAITING)
-    wait_for(lambda: running("convex/bin/main.js"))
-    wait_for(lambda: not running("convex/bin/main.js"))
+    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
+    wait_until(lambda: not running("convex/bin/main.js"), "convex/bin/main.js has ended")
     kill_when_running("core.mjs")
     record = cell.record()
     assert outcome(record) == ("error", "backend")
@@ -129,8 +129,8 @@ def test_the_toolchain_worker_is_ours_and_the_next_cell_gets_a_new_one(bench):
 
 def test_a_runner_that_is_killed_once_costs_another_attempt_and_no_verdict(bench):
     cell = InBackground(bench, grader=WAITING)
-    wait_for(lambda: running("convex/bin/main.js"))
-    wait_for(lambda: not running("convex/bin/main.js"))
+    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
+    wait_until(lambda: not running("convex/bin/main.js"), "convex/bin/main.js has ended")
     kill_when_running("runner.mjs")
     record = cell.record()
     assert outcome(record) == ("passed", "")

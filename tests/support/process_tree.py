@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+_Found = TypeVar("_Found")
 
 
 def parents() -> dict[int, int]:
@@ -49,12 +53,13 @@ def lives(pid: int) -> bool:
     return pid in parents()
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
-    """Look until it is so; a test that waits in vain says for what."""
+def wait_until(condition: Callable[[], _Found], what: str, seconds: float = 120.0) -> _Found:
+    """Look until it is so, and return what was seen; a test that waits in vain says for what."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {what}"
-        time.sleep(0.02)
+        time.sleep(0.01)
+    return found
 
 
 def end(pid: int, number: int) -> None:
@@ -63,3 +68,8 @@ def end(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+
+
+def hear_interrupts() -> None:
+    """For `preexec_fn`: a shell that starts tests in the background makes them and their children deaf to SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

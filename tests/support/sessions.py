@@ -15,7 +15,7 @@ import pytest
 
 from pytest_convex_evals.records import CellRecord
 from pytest_convex_evals.store.journal import read_events
-from tests.support.processes import hear_interrupts
+from tests.support.process_tree import hear_interrupts
 from tests.support.suites import Suite
 
 PROPERTIES = [

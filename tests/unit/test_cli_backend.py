@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_convex_evals.engine.setup import ensure_toolchain
-from tests.support.process_tree import descendants, lives, wait_until
-from tests.support.processes import hear_interrupts
+from tests.support.process_tree import descendants, hear_interrupts, lives, wait_until
 
 COMMAND = [sys.executable, "-m", "pytest_convex_evals.cli.main", "backend"]
 FUNCTION = """
