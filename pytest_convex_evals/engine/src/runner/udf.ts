@@ -20,6 +20,8 @@ interface Call {
   state: "running" | "returned" | "failed";
   nextSyscall: number;
   waiting: Map<number, { resolve: (json: string) => void; reject: (message: string, data?: string) => void }>;
+  /** Answers of streams that came together with earlier ones. */
+  ahead: Map<string, string[]>;
   /** Promises of the host that will wake the realm. */
   hostWork: number;
 }
@@ -105,7 +107,7 @@ function resolveSyscall(header: Record<string, unknown>, payload: string): boole
 }
 
 function startCall(id: number, start: StartOptions, payload: string): void {
-  const call: Call = { id, start, state: "running", nextSyscall: 0, waiting: new Map(), hostWork: 0 };
+  const call: Call = { id, start, state: "running", nextSyscall: 0, waiting: new Map(), ahead: new Map(), hostWork: 0 };
   calls.set(id, call);
   current = call;
   try {
@@ -121,9 +123,8 @@ function run(call: Call, payload: string): void {
     now: () => start.now,
     sync: (op, json) => syncSyscall(call, op, json),
     async: (op, json, resolve, reject) => {
-      const id = call.nextSyscall++;
-      call.waiting.set(id, { resolve, reject });
-      queue({ t: "syscall", call: call.id, id, op }, json);
+      if (op === "1.0/queryStreamNext") nextOfStream(call, json, resolve, reject);
+      else asyncSyscall(call, op, json, resolve, reject);
     },
     log: (level, text) => queue({ t: "log", call: call.id, level }, text),
     pending: async (work) => {
@@ -150,7 +151,37 @@ function run(call: Call, payload: string): void {
   );
 }
 
+type Resolve = (json: string) => void;
+type Reject = (message: string, data?: string) => void;
+
+function asyncSyscall(call: Call, op: string, json: string, resolve: Resolve, reject: Reject): void {
+  const id = call.nextSyscall++;
+  call.waiting.set(id, { resolve, reject });
+  queue({ t: "syscall", call: call.id, id, op }, json);
+}
+
+/** Streams are told apart by the text of their request. */
+function nextOfStream(call: Call, request: string, resolve: Resolve, reject: Reject): void {
+  const ahead = call.ahead.get(request);
+  const line = ahead?.shift();
+  if (line !== undefined) {
+    resolve(line);
+    return;
+  }
+  const receive = (lines: string): void => {
+    const rows = [...(call.ahead.get(request) ?? []), ...lines.split("\n")];
+    call.ahead.set(request, rows);
+    resolve(rows.shift() as string);
+  };
+  asyncSyscall(call, "1.0/queryStreamNext", request, receive, reject);
+}
+
 function syncSyscall(call: Call, op: string, json: string): Answer {
+  if (op === "1.0/queryCleanup") {
+    // Nobody waits for the answer.
+    queue({ t: "cleanup", call: call.id }, json);
+    return { value: "true" };
+  }
   queue({ t: "sync", call: call.id, op }, json);
   flush();
   const frame = receive();

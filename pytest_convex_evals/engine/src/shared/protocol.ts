@@ -46,6 +46,8 @@ export interface StartOptions {
 export type RunnerHeader =
   | { t: "ready" }
   | { t: "sync"; call: number; op: string }
+  /** A stream that is not needed any more. */
+  | { t: "cleanup"; call: number }
   | { t: "syscall"; call: number; id: number; op: string }
   | { t: "log"; call: number; level: string }
   | { t: "done"; call: number; ok: boolean }

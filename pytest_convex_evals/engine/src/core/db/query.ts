@@ -161,8 +161,10 @@ export interface RowSource {
 export class QueryStream {
   private readonly rows: RowSource;
   private readonly left: number[];
+  readonly isLimited: boolean;
 
   constructor(tx: Transaction, private readonly plan: Plan) {
+    this.isLimited = plan.operators.some((operator) => "limit" in operator);
     this.rows = plan.search === null ? new RangeScan(tx, plan) : plan.search.run(tx);
     this.left = plan.operators.map((operator) => ("limit" in operator ? operator.limit : 0));
   }

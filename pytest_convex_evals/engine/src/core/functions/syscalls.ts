@@ -184,11 +184,24 @@ function patchFields(json: unknown): Map<string, Value | undefined> {
   return fields;
 }
 
+/** Bytes after which the rest of a bounded stream waits for the next request. */
+const AHEAD_BYTES = 1 << 18;
+
+/**
+ * One answer per line. A stream with a limit is always read to its end (`take`, `first`, `unique`), so its rows travel together;
+ * of any other only the row that was asked for is read.
+ */
 function queryStreamNext(context: UdfContext, args: Args): string {
   const stream = context.streams.get(Number(args["queryId"]));
   if (stream === undefined) throw new UserError("BadRequest", "Invalid argument `queryId` for `queryStreamNext`: unknown query");
-  const doc = stream.next();
-  return doc === null ? '{"value":null,"done":true}' : `{"value":${doc.json},"done":false}`;
+  let lines = "";
+  for (;;) {
+    const doc = stream.next();
+    if (doc === null) return `${lines}{"value":null,"done":true}`;
+    lines += `{"value":${doc.json},"done":false}`;
+    if (!stream.isLimited || lines.length > AHEAD_BYTES) return lines;
+    lines += "\n";
+  }
 }
 
 function pageNumber(args: Args, name: string): number | null {

@@ -286,6 +286,9 @@ export class UdfRunner {
       case "sync":
         this.answerSync(process, step, String(header["op"]), payload);
         break;
+      case "cleanup":
+        step.handler.sync("1.0/queryCleanup", payload);
+        break;
       case "syscall":
         if (step.result.syscalls.length >= MAX_SYSCALLS_PER_STEP) throw new Error("too many system calls in one step");
         step.result.syscalls.push({ id: Number(header["id"]), op: String(header["op"]), json: payload });
