@@ -44,6 +44,15 @@ class ControllerHooks:
         node.workerinput[WORKER_INPUT] = self._controller.plan.as_json()
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Cells are handed out in our order, unless another way of distribution was asked for."""
+        if config.getoption("dist") != "load":
+            return None
+        from pytest_convex_evals.handout import HandOut
+
+        return HandOut(config, log, self._controller.order)
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """A worker has collected: the cells are known."""
         self.say_through(node.config)

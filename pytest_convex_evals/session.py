@@ -199,6 +199,17 @@ class Controller:
         lines = [f"convex-evals {__version__}: run {self.plan.run_id}"]
         return lines + [f"  {line}" for line in settings_lines(self.plan.settings)]
 
+    def order(self, node_ids: Sequence[str]) -> list[int] | None:
+        """The order of hand-out, when there are cells among the items."""
+        from pytest_convex_evals.handout import longest_first
+        from pytest_convex_evals.store.durations import duration_key, read_durations
+
+        if not self.planned:
+            return None
+        known = read_durations(Path(self.plan.settings.dir))
+        keys = {node_id: duration_key(cell.eval_id, cell.submitter) for node_id, cell in self.planned.items()}
+        return longest_first(node_ids, lambda node_id: known.get(keys.get(node_id, "")))
+
     def start(self, node_ids: Sequence[str]) -> None:
         """The selected cells are known: open the journal, ask for answers."""
         if self._started:
@@ -329,6 +340,14 @@ class Controller:
                 self.problems.append(f"the end of the run is not in the journal: {error.strerror or error}")
             self._journal.close()
             self._journal = None
+            self._keep_durations()
+
+    def _keep_durations(self) -> None:
+        from pytest_convex_evals.store.durations import duration_key, keep_durations
+
+        graded = [record for record in self.records.values() if record.steps]
+        measured = {duration_key(record.eval, record.model): record.grading_s for record in graded}
+        keep_durations(Path(self.plan.settings.dir), measured)
 
     def restore_environment(self) -> None:
         """Give back what `take_keys_away` took."""

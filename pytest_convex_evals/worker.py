@@ -73,7 +73,7 @@ class CellGrader:
         return record
 
     def _graded(self, item: Eval, cell: Cell, submission: Submission, first: Graded) -> Graded:
-        """Grade once; once more on a fresh cage when the cage died, and then decide whose fault that is."""
+        """Grade once; once more on fresh processes when one of them died, and then decide whose fault that is."""
         once = self._run_pipeline(item, submission, first)
         step = died_at(once.steps)
         if step is None:
@@ -118,16 +118,23 @@ class Graded:
     """What the record says about the backend that was used."""
 
 
+_MORTAL = {"cage": "runs the submission", "toolchain": "reads its sources"}
+"""Processes that work on a submission and may die of it, by the cause that is recorded then."""
+
+
 def died_at(steps: tuple[StepRecord, ...]) -> StepName | None:
-    """The step at which the cage died, if that is why there is no verdict."""
+    """The step at which such a process died, if that is why there is no verdict."""
     verdict = verdict_of(steps)
-    if not isinstance(verdict, Errored) or verdict.cause != "cage":
+    if not isinstance(verdict, Errored) or verdict.cause not in _MORTAL:
         return None
-    return next(step.name for step in steps if isinstance(step.verdict, Errored))
+    step = next(step.name for step in steps if isinstance(step.verdict, Errored))
+    return None if step == "install" else step
 
 
 def _crashed(step: StepRecord) -> StepRecord:
-    reason = "the process that runs the submission died twice, and the reference passes: the submission crashes it"
+    assert isinstance(step.verdict, Errored)
+    what = _MORTAL[step.verdict.cause]
+    reason = f"the process that {what} died twice, and the reference passes: the submission crashes it"
     return step.model_copy(update={"verdict": Failed(cause="crashed", reason=reason)})
 
 

@@ -154,6 +154,10 @@ class Backend(Protocol):
         """Raise `Trouble` when the backend is not there any more."""
         ...
 
+    def discard(self) -> None:
+        """Let no other cell use the process behind it."""
+        ...
+
     def close(self) -> None:
         """End it."""
         ...

@@ -1,11 +1,12 @@
-"""The embedded engine: a core process that is spoken to over its standard streams."""
+"""The embedded engine: core processes that are spoken to over their standard streams, and the cells that use them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_convex_evals.backends.base import CronJob, CronRun, FunctionError, Identity, ScheduledFunction, Usage
 from pytest_convex_evals.engine.setup import Toolchain
@@ -17,17 +18,24 @@ _START_S = 30.0
 _CONTROL_S = 30.0
 _ADVANCE_S = 60.0
 _MS = 1000.0
+_CELLS_PER_CORE = 200
+_MEMORY_PER_CORE = 400_000_000
 _NOT_FOUND = "FunctionNotFound"
 
 
-class EmbeddedBackend:
-    """One core process."""
+@dataclass(slots=True)
+class Core:
+    """A core process, and how it is reached at present."""
 
-    kind = "embedded"
+    child: LineChild
+    ready: Mapping[str, Any]
+    cells: int = 0
+    """How many it has served."""
 
-    def __init__(self, toolchain: Toolchain, options: Sequence[str] = ()) -> None:
-        self._usage = Usage(0, 0, 0, 0)
-        self._core = LineChild(
+    @classmethod
+    def start(cls, toolchain: Toolchain, options: Sequence[str] = ()) -> Core:
+        """Start a process and wait for its greeting."""
+        child = LineChild(
             [str(toolchain.node), str(toolchain.script("core")), *options],
             cwd=toolchain.folder,
             environment={"PATH": os.defpath},
@@ -35,13 +43,85 @@ class EmbeddedBackend:
             cause="backend",
             remedy="run the same command again",
         )
-        ready = self._core.greeting(_START_S)
+        return cls(child, child.greeting(_START_S))
+
+    def renew(self) -> None:
+        """Empty it, on other ports and with another key, so that nobody who knew the last cell reaches the next."""
+        self.ready = self.child.request("renew", {}, deadline_s=_CONTROL_S)
+
+    def close(self) -> None:
+        """End the process; its runners end with it."""
+        self.child.close()
+
+
+class GiveBack(Protocol):
+    """Takes a core back at the end of a cell."""
+
+    def __call__(self, core: Core, *, fit: bool) -> None: ...  # noqa: D102
+
+
+class Cores:
+    """The cores of one pytest worker: one that served a cell without trouble serves the next."""
+
+    def __init__(self, start: Callable[[], Core]) -> None:
+        self._start = start
+        self._idle: list[Core] = []
+
+    def backend(self) -> EmbeddedBackend:
+        """A fresh, empty backend; whoever asks for it closes it."""
+        while self._idle:
+            core = self._idle.pop()
+            if core.child.alive:
+                return EmbeddedBackend(core, self._give_back)
+            core.close()
+        return EmbeddedBackend(self._start(), self._give_back)
+
+    def _give_back(self, core: Core, *, fit: bool) -> None:
+        core.cells += 1
+        try:
+            if fit and core.cells < _CELLS_PER_CORE:
+                core.renew()
+                self._idle.append(core)
+                return
+        except (Trouble, Refused):
+            pass
+        core.close()
+
+    def close(self) -> None:
+        """End them all."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _end(core: Core, *, fit: bool) -> None:  # noqa: ARG001 - one of a kind with Cores._give_back
+    core.close()
+
+
+class EmbeddedBackend:
+    """The use of one core by one cell."""
+
+    kind = "embedded"
+
+    def __init__(self, core: Core, give_back: GiveBack = _end) -> None:
+        self._usage = Usage(0, 0, 0, 0)
+        self._core, self._give_back = core, give_back
+        self._closed, self._fit = False, True
+        ready = core.ready
         self.url, self.site_url = str(ready["url"]), str(ready["siteUrl"])
         self.admin_key, self.version = str(ready["adminKey"]), str(ready["version"])
 
+    def _request(self, op: str, params: Mapping[str, Any], deadline_s: float) -> Any:
+        if self._closed:
+            raise Trouble("backend", f"the backend was asked for {op} after the end of its cell")
+        try:
+            return self._core.child.request(op, params, deadline_s=deadline_s)
+        except Trouble:
+            self._fit = False
+            raise
+
     def _ask(self, op: str, deadline_s: float = _CONTROL_S, **params: Any) -> Any:
         try:
-            return self._core.request(op, params, deadline_s=deadline_s)
+            return self._request(op, params, deadline_s)
         except Refused as error:
             raise Trouble("backend", f"the backend refused {op}: {error}") from None
 
@@ -57,11 +137,8 @@ class EmbeddedBackend:
     def advance(self, milliseconds: float) -> None:
         """Move the clock; functions that do not end in time are the submission's fault."""
         try:
-            self._core.request(
-                "clock.advance",
-                {"ms": milliseconds, "deadline": _ADVANCE_S * _MS},
-                deadline_s=_ADVANCE_S + _CONTROL_S,
-            )
+            params = {"ms": milliseconds, "deadline": _ADVANCE_S * _MS}
+            self._request("clock.advance", params, _ADVANCE_S + _CONTROL_S)
         except Refused as error:
             if error.code == "Deadline":
                 raise AssertionError(f"functions that fell due were still running after {_ADVANCE_S:.0f} s") from None
@@ -96,7 +173,7 @@ class EmbeddedBackend:
             "component": component,
         }
         try:
-            result = self._core.request("call", params, deadline_s=deadline_s)
+            result = self._request("call", params, deadline_s)
         except Silence:
             self.prove_alive()
             raise FunctionError(f"{kind} {path} did not end within {deadline_s:g} s") from None
@@ -124,11 +201,8 @@ class EmbeddedBackend:
     def insert(self, table: str, documents: Sequence[Mapping[str, Value]]) -> list[str]:
         """Documents that the schema refuses raise `FunctionError`."""
         try:
-            return list(
-                self._core.request("insert", {"table": table, "documents": encode(documents)}, deadline_s=_CONTROL_S)[
-                    "ids"
-                ]
-            )
+            found = self._request("insert", {"table": table, "documents": encode(documents)}, _CONTROL_S)
+            return list(found["ids"])
         except Refused as error:
             raise FunctionError(f"{table} refuses a document: {error.message}") from None
 
@@ -198,9 +272,23 @@ class EmbeddedBackend:
         """Raise `Trouble` when the core is gone or silent."""
         self._ask("stats")
 
+    def discard(self) -> None:
+        """Let no other cell use the process behind it."""
+        self._fit = False
+
     def close(self) -> None:
-        """End the core; its runner ends with it."""
-        self._core.close()
+        """The cell is over; may be called twice."""
+        if not self._closed:
+            fit = self._fit and self._is_healthy()
+            self._closed = True
+            self._give_back(self._core, fit=fit)
+
+    def _is_healthy(self) -> bool:
+        try:
+            stats = self._ask("stats")
+        except Trouble:
+            return False
+        return bool(stats["runnerDeaths"] == 0 and stats["memory"] < _MEMORY_PER_CORE)
 
 
 def _cron_status(status: Any) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from pytest_convex_evals.backends.embedded import EmbeddedBackend
+from pytest_convex_evals.backends.embedded import Core, EmbeddedBackend
 from pytest_convex_evals.cli.output import say
 from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain
 from pytest_convex_evals.errors import EvalsError
@@ -43,7 +43,7 @@ def run_backend(folder: Path | None, port: int | None, site_port: int | None, ad
     options = _options(("--port", port), ("--site-port", site_port), ("--admin-key", admin_key))
     with _Ending.installed() as ending:
         toolchain = ensure_toolchain(lambda line: say(f"set-up: {line}"))
-        backend = EmbeddedBackend(toolchain, options)
+        backend = EmbeddedBackend(Core.start(toolchain, options))
         try:
             ending.raises = False
             _introduce(backend)

@@ -1,7 +1,8 @@
 """The pipeline: steps in their order, one verdict at the end.
 
 1. A step that passes, fails or meets trouble is recorded.
-2. A blocking step that does not pass ends the pipeline; the others all run and all report.
+2. A blocking step that does not pass ends the pipeline; the others all run and all report. Checks of the sources run
+   one after the other beside the tests, because neither needs what the other makes.
 3. The cell failed when any step failed; else it is an error when any step met trouble; else it passed.
 """
 
@@ -11,6 +12,7 @@ import logging
 import time
 import traceback
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.errors import Trouble, disk_trouble
@@ -38,22 +40,33 @@ def steps_of(pipeline: Pipeline, loader: Loader | None) -> tuple[Step, ...]:
 
 
 def run_steps(steps: Sequence[Step], bench: Bench) -> tuple[StepRecord, ...]:
-    """Run until a blocking step does not pass."""
+    """Run until a blocking step does not pass; then what remains, side by side."""
     records = []
     for step in steps:
-        started = time.monotonic()
-        result = _run(step, bench)
-        record = StepRecord(
-            name=step.name,
-            verdict=result.verdict,
-            duration_s=round(time.monotonic() - started, 4),
-            checks=result.checks,
-            notes=result.notes,
-        )
-        records.append(StepRecord.model_validate(encodable(record.model_dump())))
-        if step.blocks and not isinstance(result.verdict, Passed):
-            break
-    return tuple(records)
+        if step.blocks:
+            records.append(_recorded(step, bench))
+            if not isinstance(records[-1].verdict, Passed):
+                return tuple(records)
+    aside = [step for step in steps if not step.blocks and step.aside]
+    with ThreadPoolExecutor(1, thread_name_prefix="convex-evals-aside") as thread:
+        waiting = thread.submit(lambda: [_recorded(step, bench) for step in aside])
+        here = [_recorded(step, bench) for step in steps if not step.blocks and not step.aside]
+        records += [*waiting.result(), *here]
+    order = [step.name for step in steps]
+    return tuple(sorted(records, key=lambda record: order.index(record.name)))
+
+
+def _recorded(step: Step, bench: Bench) -> StepRecord:
+    started = time.monotonic()
+    result = _run(step, bench)
+    record = StepRecord(
+        name=step.name,
+        verdict=result.verdict,
+        duration_s=round(time.monotonic() - started, 4),
+        checks=result.checks,
+        notes=result.notes,
+    )
+    return StepRecord.model_validate(encodable(record.model_dump()))
 
 
 def _run(step: Step, bench: Bench) -> StepResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.errors import Trouble
@@ -22,21 +23,34 @@ class ToolchainWorker:
     def __init__(self, toolchain: Callable[[], Toolchain]) -> None:
         self._toolchain = toolchain
         self._child: LineChild | None = None
+        self._starting = threading.Lock()
 
     def request(self, op: str, params: dict[str, Any], *, deadline_s: float) -> Any:
         """Ask and wait; whatever goes wrong is `Trouble`, and the next request gets a worker that works."""
-        child = self._child if self._child is not None and self._child.alive else self._start()
+        child = self._running()
         try:
             return child.request(op, params, deadline_s=deadline_s)
         except Refused as refused:
             reason = f"{op} failed in the toolchain worker: {refused}"
             raise Trouble("toolchain", reason, remedy=_REPAIR) from None
         except Trouble:
-            self.close()
+            self._give_up(child)
             raise
 
+    def _running(self) -> LineChild:
+        """One for all threads."""
+        with self._starting:
+            if self._child is None or not self._child.alive:
+                self.close()
+                self._child = self._start()
+            return self._child
+
+    def _give_up(self, child: LineChild) -> None:
+        with self._starting:
+            if self._child is child:
+                self.close()
+
     def _start(self) -> LineChild:
-        self.close()
         toolchain = self._toolchain()
         child = LineChild(
             [str(toolchain.node), str(toolchain.script("toolchain"))],
@@ -47,7 +61,6 @@ class ToolchainWorker:
             remedy=_REPAIR,
         )
         child.greeting(_START_S)
-        self._child = child
         return child
 
     def close(self) -> None:

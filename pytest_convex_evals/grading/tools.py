@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_convex_evals.backends.base import Backend
-from pytest_convex_evals.backends.embedded import EmbeddedBackend
+from pytest_convex_evals.backends.embedded import Core, Cores
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import SetupError, Trouble
 from pytest_convex_evals.grading.packages import PackageStore
@@ -23,6 +23,7 @@ class Tools:
         self.cache = cache
         self._toolchain: Toolchain | None = None
         self.worker = ToolchainWorker(self.toolchain)
+        self._cores = Cores(lambda: Core.start(self.toolchain()))
 
     def toolchain(self) -> Toolchain:
         """Node and its packages."""
@@ -42,8 +43,9 @@ class Tools:
 
     def backend(self) -> Backend:
         """A fresh, empty backend; whoever asks for it closes it."""
-        return EmbeddedBackend(self.toolchain())
+        return self._cores.backend()
 
     def close(self) -> None:
         """End what was started."""
+        self._cores.close()
         self.worker.close()

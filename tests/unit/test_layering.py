@@ -13,7 +13,7 @@ ROOT = Path(pytest_convex_evals.__file__).parent
 PACKAGE = "pytest_convex_evals"
 LAYERS = (
     ("plugin", "cli"),
-    ("activation", "collection", "controller_hooks", "session", "runinfo"),
+    ("activation", "collection", "controller_hooks", "session", "runinfo", "handout"),
     ("worker",),
     ("generation", "grading", "store"),
     ("backends",),

@@ -56,6 +56,8 @@ class Step(Protocol):
     name: StepName
     blocks: bool
     """When it fails, the steps after it cannot run."""
+    aside: bool
+    """It needs nothing of the other steps that do not block, and runs beside them."""
 
     def run(self, bench: Bench) -> StepResult:
         """Grade; raise `Trouble` for everything that is not the submission's fault."""

@@ -17,6 +17,7 @@ class ToolchainCheck:
 
     name: StepName
     blocks = False
+    aside = True
     method: str
     cause: FailureCause
     what: str

@@ -20,6 +20,7 @@ class DeployStep:
 
     name: StepName = "deploy"
     blocks = True
+    aside = False
 
     def run(self, bench: Bench) -> StepResult:
         """Push once; the exit code and the backend decide."""

@@ -19,6 +19,7 @@ class FilesystemStep:
 
     name: StepName = "filesystem"
     blocks = True
+    aside = False
 
     def run(self, bench: Bench) -> StepResult:
         """Check all paths, then write all files."""

@@ -14,6 +14,7 @@ class InstallStep:
 
     name: StepName = "install"
     blocks = True
+    aside = False
 
     def run(self, bench: Bench) -> StepResult:
         """Check package.json, then install or reuse a set of packages."""

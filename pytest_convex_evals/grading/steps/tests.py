@@ -20,6 +20,7 @@ class TestsStep:
     __test__ = False
     name: StepName = "tests"
     blocks = False
+    aside = False
 
     def __init__(self, loader: Loader | None = None) -> None:
         self._loader = loader
@@ -34,7 +35,14 @@ class TestsStep:
             checks = run_checks(
                 grader, self._loader, props.makers, extra_s=extra, before=props.begin_check, after=props.end_check
             )
+        if bench.backend is not None and any(_was_left_behind(check) for check in checks):
+            bench.backend.discard()
         return StepResult(verdict_on(checks), checks)
+
+
+def _was_left_behind(check: CheckRecord) -> bool:
+    """Its thread may still run, and talk to the backend."""
+    return isinstance(check.verdict, Errored) and check.verdict.cause == "grader_timeout"
 
 
 def verdict_on(checks: tuple[CheckRecord, ...]) -> Passed | Failed | Errored:

@@ -12,6 +12,7 @@
  * |               |                                                    | environment; runners, scheduler and crons start anew, on  |
  * |               |                                                    | a virtual clock when a time is given, else on the real    |
  * | `wipe`        | `{}`                                               | null. Drops everything                                    |
+ * | `renew`       | `{}`                                               | as `ready`. Drops everything; other ports, another key    |
  * | `clock.start` | `{time: ms}`                                       | null. As `reset` with that time                           |
  * | `clock.advance` | `{ms, deadline?: ms}`                            | `{now}`. Runs what falls due, in order, to its end        |
  * | `clock.now`   | `{}`                                               | `{now, virtual}`                                          |
@@ -79,6 +80,7 @@ export class Control {
   constructor(
     private readonly engine: Engine,
     private readonly exit: () => void,
+    private readonly renew: () => Promise<Record<string, string>>,
   ) {
     this.operations = new Map(Object.entries(this.table()));
   }
@@ -115,6 +117,7 @@ export class Control {
     return {
       reset: (params) => engine.reset(typeof params["clock"] === "number" ? params["clock"] : null),
       wipe: () => engine.wipe(),
+      renew: () => this.renew(),
       "clock.start": (params) => engine.reset(number(params, "time")),
       "clock.advance": (params) => this.advance(params),
       "clock.now": () => ({ now: engine.clock.nowMs(), virtual: engine.clock.isVirtual }),

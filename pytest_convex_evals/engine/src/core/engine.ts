@@ -37,7 +37,7 @@ export class Engine {
   cloudUrl = "";
   siteUrl = "";
   readonly instanceName: string;
-  readonly adminKey: string;
+  adminKey: string;
   readonly clock = new Clock();
   readonly db = new Database(this.clock);
   readonly env = new Map<string, string>();
@@ -131,9 +131,9 @@ export class Engine {
     return this.settings.runner.packages ?? null;
   }
 
-  /** Drops all data, keeps the deployment; runners, scheduler and crons start anew. */
+  /** Drops all data, keeps the deployment; scheduler and crons start anew, and so do runners that hold anything of earlier calls. */
   reset(clockStart: number | null): void {
-    this.stopWork();
+    this.stopWork(false);
     this.db.clear();
     if (clockStart !== null) this.clock.startVirtual(clockStart);
     else this.clock.startReal();
@@ -145,13 +145,16 @@ export class Engine {
 
   /** Drops everything, the deployment and its environment too. */
   wipe(): void {
-    this.stopWork();
+    this.settings.runner.packages = null;
+    this.stopWork(true);
     this.db.clear();
     this.db.schemas.clear();
     this.clock.startReal();
     this.active = Deployment.empty();
     this.env.clear();
     this.allowedOrigins.clear();
+    this.handles.clear();
+    this.pushes.forget();
     this.logs.clear();
     this.crons.restart();
     this.prepareTables();
@@ -163,17 +166,16 @@ export class Engine {
     else this.db.restructure(new Map([...SYSTEM_TABLES].map(([name, number]) => [tableKey("", name), makeTable("", name, number)])));
   }
 
-  private stopWork(): void {
+  private stopWork(forAnother: boolean): void {
     this.epoch += 1;
     this.scheduler.clear();
-    this.udfRunner.restart();
+    if (forAnother || !this.udfRunner.isIdle) this.udfRunner.restart();
     this.udfRunner.warm();
-    const hadActions = this.actionRunner.isStarted;
-    const hadNode = this.nodeRunner.isStarted;
-    this.actionRunner.restart();
-    this.nodeRunner.restart();
-    if (hadActions) this.actionRunner.warm();
-    if (hadNode) this.nodeRunner.warm();
+    for (const runner of [this.actionRunner, this.nodeRunner]) {
+      const wanted = runner.isStarted && !forAnother;
+      if (forAnother || runner.isUsed) runner.restart();
+      if (wanted) runner.warm();
+    }
   }
 
   shutdown(): void {

@@ -28,11 +28,11 @@ async function main(): Promise<void> {
     },
   });
   const instanceName = values["instance-name"] ?? "carnitas";
-  const adminKey = values["admin-key"] ?? `${instanceName}|${randomBytes(32).toString("hex")}`;
+  const newKey = (): string => values["admin-key"] ?? `${instanceName}|${randomBytes(32).toString("hex")}`;
   const prefix = values["runner-prefix"] === undefined ? [] : (JSON.parse(values["runner-prefix"]) as string[]);
   const engine = new Engine({
     instanceName,
-    adminKey,
+    adminKey: newKey(),
     runner: {
       script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
       prefix,
@@ -53,7 +53,22 @@ async function main(): Promise<void> {
   process.on("SIGINT", exit);
   process.on("unhandledRejection", (error) => engine.report(error));
   process.on("uncaughtException", (error) => engine.report(error));
-  new Control(engine, exit).serve({ url: engine.cloudUrl, siteUrl: engine.siteUrl, adminKey, instanceName, version: VERSION });
+  const ready = (): Record<string, string> => ({
+    url: engine.cloudUrl,
+    siteUrl: engine.siteUrl,
+    adminKey: engine.adminKey,
+    instanceName,
+    version: VERSION,
+  });
+  /** For the next deployment: nobody who knew the last one reaches it. */
+  const renew = async (): Promise<Record<string, string>> => {
+    front.close();
+    engine.adminKey = newKey();
+    engine.wipe();
+    await front.listen(port(values.port), port(values["site-port"]));
+    return ready();
+  };
+  new Control(engine, exit, renew).serve(ready());
 }
 
 void main().catch((error: unknown) => {

@@ -46,6 +46,10 @@ export interface Address {
 export class Handles {
   private readonly byId = new Map<string, { component: string; path: FunctionPath }>();
 
+  clear(): void {
+    this.byId.clear();
+  }
+
   create(target: Target): string {
     const id = createHash("sha256").update(`${target.component.path}\n${fullName(target.path)}`).digest("hex").slice(0, 32);
     this.byId.set(id, { component: target.component.path, path: target.path });

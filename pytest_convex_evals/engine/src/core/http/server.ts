@@ -21,27 +21,28 @@ export const VERSION = "1.48.0";
 type Handler = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void> | void;
 
 export class HttpFront {
-  private readonly servers: Server[] = [];
+  private servers: Server[] = [];
+  private readonly sync: SyncFront;
   private readonly api: FunctionApi;
   private readonly actions: HttpActions;
   private readonly routes: ReadonlyMap<string, Handler>;
 
   constructor(private readonly engine: Engine) {
+    this.sync = new SyncFront(engine);
     this.api = new FunctionApi(engine);
     this.actions = new HttpActions(engine);
     this.routes = this.table();
   }
 
   async listen(port: number | null, sitePort: number | null): Promise<void> {
-    const sync = new SyncFront(this.engine);
     const main = await listenOnLoopback(() => {
       const server = createServer((request, response) => void this.onRequest(request, response));
       server.keepAliveTimeout = 60_000;
-      sync.attach(server);
+      this.sync.attach(server);
       return server;
     }, port);
     const site = await listenOnLoopback(() => createServer((request, response) => void this.onSite(request, response, request.url ?? "/")), sitePort);
-    this.servers.push(...main.servers, ...site.servers);
+    this.servers = [...main.servers, ...site.servers];
     this.engine.cloudUrl = `http://127.0.0.1:${main.port}`;
     this.engine.siteUrl = `http://127.0.0.1:${site.port}`;
   }
@@ -163,6 +164,7 @@ export class HttpFront {
   }
 
   close(): void {
+    this.sync.dropAll();
     for (const server of this.servers) {
       server.close();
       server.closeAllConnections();

@@ -80,6 +80,10 @@ export class Pushes {
     return this.describe(id, deployment);
   }
 
+  forget(): void {
+    this.pending = null;
+  }
+
   private envKey(): string {
     return JSON.stringify([...this.engine.env]);
   }

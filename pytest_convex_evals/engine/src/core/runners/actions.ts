@@ -54,6 +54,11 @@ export class ActionRunnerClient {
     return this.lane !== null;
   }
 
+  /** Calls have run here, and may have left module state or work that nobody awaits. */
+  get isUsed(): boolean {
+    return this.lane?.isUsed === true || this.stalled.size > 0;
+  }
+
   warm(): void {
     this.start();
   }
@@ -80,6 +85,7 @@ export class ActionRunnerClient {
   private enter(lane: Lane, start: StartOptions, payload: string, handler: ActionHandler): { result: Promise<{ done: Done; unawaited: string[] }> } {
     this.loadModules(lane);
     const call = this.nextCall++;
+    lane.isUsed = true;
     const busySeconds = start.what === "analyze" ? IMPORT_SECONDS : (this.settings.actionSeconds ?? BUSY_SECONDS);
     const result = new Promise<{ done: Done; unawaited: string[] }>((resolve, reject) => {
       lane.calls.set(call, { handler, outstanding: new Map(), running: 0, waiting: [], busySeconds, resolve, reject });

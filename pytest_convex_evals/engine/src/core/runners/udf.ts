@@ -102,6 +102,11 @@ export class UdfRunner {
     this.running();
   }
 
+  /** No call runs or waits. Between calls the process holds nothing of the ones before: each has had its own context. */
+  get isIdle(): boolean {
+    return this.live.size === 0 && this.active === null && this.queue.length === 0;
+  }
+
   restart(): void {
     this.process?.kill("restart");
     this.process = null;

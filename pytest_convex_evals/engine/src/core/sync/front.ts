@@ -19,6 +19,10 @@ export class SyncFront {
     this.memory = new MutationMemory(engine);
   }
 
+  dropAll(): void {
+    for (const client of this.server.clients) client.terminate();
+  }
+
   attach(server: Server): void {
     server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       socket.on("error", () => socket.destroy());

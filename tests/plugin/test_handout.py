@@ -1,0 +1,78 @@
+"""Workers get cells one at a time, the longest first."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_convex_evals.handout import longest_first
+from pytest_convex_evals.store.durations import read_durations
+from tests.support.sessions import Project
+
+NAMES = [f"00{number}-cell" for number in range(6)]
+
+
+@pytest.fixture
+def suite(project: Project) -> Project:
+    for name in NAMES:
+        project.suite.add(f"000-some/{name}")
+    return project
+
+
+def remember(project: Project, **seconds: float) -> None:
+    folder = project.root / ".evals"
+    folder.mkdir(exist_ok=True)
+    found = {f"000-some/{name.replace('_', '-')} reference": value for name, value in seconds.items()}
+    (folder / "durations.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def order_of(project: Project, *arguments: str, workers: str = "1") -> list[str]:
+    done = project.run("evals", *arguments, workers=workers)
+    assert done.code == 0, done.output
+    return [event["record"]["name"] for event in done.events if event["event"] == "cell_finished"]
+
+
+def test_cells_are_handed_out_longest_first_and_unknown_ones_before_all(suite):
+    numbered = {f"00{number}_cell": float(number) for number in range(1, 6)}
+    remember(suite, **numbered)
+    assert order_of(suite) == [NAMES[0], *reversed(NAMES[1:])]
+
+
+def test_another_distribution_keeps_its_own_order(suite):
+    remember(suite, **{f"00{number}_cell": float(number) for number in range(6)})
+    assert order_of(suite, "--dist", "loadfile") == NAMES
+
+
+@pytest.mark.parametrize("damage", ["", "nonsense", "[]", '{"a": "b"}'])
+def test_a_session_measures_for_the_next_and_mends_what_it_cannot_read(suite, damage):
+    remember(suite)
+    (suite.root / ".evals" / "durations.json").write_text(damage, encoding="utf-8")
+    assert sorted(order_of(suite, workers="2")) == NAMES
+    known = read_durations(suite.root / ".evals")
+    assert {key.partition(" ")[0].partition("/")[2] for key in known} == set(NAMES)
+    assert all(seconds > 0 for seconds in known.values())
+
+
+@pytest.mark.parametrize("workers", ["2", "4", "8"])
+def test_every_cell_is_graded_once_with_any_number_of_workers(suite, workers):
+    assert sorted(order_of(suite, workers=workers)) == NAMES
+
+
+def test_plain_tests_beside_evals_run_too(suite):
+    (suite.root / "test_plain.py").write_text("def test_plain():\n    pass\n", encoding="utf-8")
+    done = suite.run("evals", "test_plain.py", workers="2")
+    assert f"{len(NAMES) + 1} passed" in done.output
+
+
+def test_a_worker_that_dies_hands_its_other_cell_back(suite):
+    suite.suite.add("000-some/009-deadly", grader="import os\n\n\ndef test_it():\n    os._exit(3)\n")
+    done = suite.run("evals", workers="2")
+    names = [event["record"]["name"] for event in done.events if event["event"] == "cell_finished"]
+    assert sorted(names) == [*NAMES, "009-deadly"]
+    assert done.outcomes["009-deadly[reference]"] == "error"
+
+
+def test_equal_cells_keep_their_order():
+    assert longest_first(["a", "b", "c"], lambda _: 1.0) == [0, 1, 2]
+    assert longest_first(["a", "b", "c"], {"a": 1.0, "b": 3.0}.get) == [2, 1, 0]
