@@ -27,3 +27,5 @@ class Submission:
     """The model call behind it."""
     answer_text: str | None = None
     """The answer as the model wrote it."""
+    lock: str | None = None
+    """The package lock of an earlier attempt at the same submission, whose versions count again."""

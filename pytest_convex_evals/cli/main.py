@@ -59,6 +59,15 @@ def build_parser() -> argparse.ArgumentParser:
     show.add_argument("-k", dest="pattern", default="", help="only cells whose eval or model contains this text")
     show.set_defaults(run=_show)
 
+    cache = commands.add_parser("cache", help="what set-up and grading keep on disk; `cache prune` frees the space")
+    cache.set_defaults(run=_cache)
+    actions = cache.add_subparsers(title="actions", metavar="ACTION")
+    pruning = actions.add_parser("prune", help="remove package sets that are not used, and folders of other versions")
+    age = pruning.add_mutually_exclusive_group()
+    age.add_argument("--days", type=float, default=30.0, metavar="N", help="not used for so long; default: 30")
+    age.add_argument("--all", action="store_const", const=0.0, dest="days", help="all sets; they are installed anew")
+    pruning.set_defaults(run=_prune)
+
     backend = commands.add_parser("backend", help="a Convex backend on this machine, to try a project against")
     backend.add_argument("--dir", type=Path, metavar="PROJECT", help="push this project now and whenever it changes")
     backend.add_argument("--port", type=_port, metavar="N", help="for clients and the CLI; default: any free port")
@@ -136,6 +145,18 @@ def _show(options: argparse.Namespace) -> int:
     from pytest_convex_evals.cli.runs import show_run
 
     return show_run(options.evals_dir, options.run_id, options.pattern)
+
+
+def _cache(_: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.cache import show_cache
+
+    return show_cache()
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.cache import prune_cache
+
+    return prune_cache(options.days)
 
 
 def _backend(options: argparse.Namespace) -> int:

@@ -103,6 +103,14 @@ def is_ready() -> bool:
     return (toolchain_root() / f"toolchain-{_packages_hash(node_executable())}" / f"dist-{_sources_hash()}").is_dir()
 
 
+def outdated_folders() -> list[Path]:
+    """Toolchains and bundles of other versions of this package, or of sources that were edited since."""
+    root, packages = toolchain_root(), f"toolchain-{_packages_hash(node_executable())}"
+    others = [folder for folder in root.glob("toolchain-*") if folder.name != packages]
+    bundles = (root / packages).glob("dist-*")
+    return sorted([*others, *(folder for folder in bundles if folder.name != f"dist-{_sources_hash()}")])
+
+
 def _packages_hash(node: Path) -> str:
     total = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
     total.update(str(os.path.getsize(node)).encode())

@@ -1,98 +1,106 @@
-"""The package store: each set of packages is installed once, and linked into the projects that ask for it."""
+"""The package store: each set of packages is installed once, and linked into the projects that ask for it.
+
+A set has its name only when it is whole, so a half-finished one is never used. One that was damaged later is noticed by
+its seal, which every process looks at once, and installed again.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
+import os
 import platform
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_convex_evals.engine.setup import Toolchain, install_environment, npm_command
-from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.grading.manifest import Manifest
-from pytest_convex_evals.grading.process import Finished, run_command
+from pytest_convex_evals.grading.npm import install_packages
+from pytest_convex_evals.grading.package_sets import is_whole, last_used, note_use, remove, seal, size_of
 from pytest_convex_evals.records import Failed
 
-INSTALL_S = 240.0
-_THEIRS = {
-    "E404": "a package does not exist",
-    "ETARGET": "a version does not exist",
-    "ENOVERSIONS": "a package has no versions",
-    "EINVALIDPACKAGENAME": "a name is not the name of a package",
-    "EINVALIDTAGNAME": "a version is neither a range nor a tag",
-    "EUNSUPPORTEDPROTOCOL": "a version is not one of the registry",
-    "EBADPLATFORM": "a package does not run on this kind of machine",
-    "ERESOLVE": "packages exclude each other",
-}
-"""npm's codes that are about what was asked for."""
+LOCK_FILE = "package-lock.json"
+_IN_USE = ".in-use"
+_PARTIAL = ".partial-"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PackageStore:
     """A folder of installed package sets."""
 
     root: Path
     toolchain: Toolchain
+    _checked: set[str] = field(default_factory=set)
+    _use: int | None = None
 
-    def install(self, manifest: Manifest) -> Path | Failed:
-        """The folder whose node_modules holds the packages, or why the submission cannot have them."""
+    def install(self, manifest: Manifest, lock: str | None = None) -> Path | Failed:
+        """The folder whose node_modules holds the packages, or why the submission cannot have them.
+
+        With the lock of an earlier attempt exactly its versions are installed.
+        """
         wanted = manifest.to_json()
-        seed = f"{platform.system()} {platform.machine()}\n{wanted}"
+        seed = f"{platform.system()} {platform.machine()}\n{wanted}{lock or ''}"
         target = self.root / hashlib.sha256(seed.encode()).hexdigest()[:24]
-        if target.is_dir():
+        self._announce_use()
+        if self._is_there(target):
             return target
-        self.root.mkdir(parents=True, exist_ok=True)
-        with self._lock(target), tempfile.TemporaryDirectory(prefix=".partial-", dir=self.root) as partial:
-            if target.is_dir():
+        with self._lock(target):
+            if self._is_there(target):
                 return target
-            folder = Path(partial) / "set"
-            folder.mkdir()
-            (folder / "package.json").write_text(wanted, encoding="utf-8")
-            shutil.copy(self.toolchain.folder / ".npmrc", folder / ".npmrc")
-            problem = self._npm(folder)
-            if problem is not None:
-                return problem
-            (folder / "node_modules").mkdir(exist_ok=True)
-            folder.rename(target)
+            if target.exists():
+                remove(target)
+            problem = self._make(target, wanted, lock)
+        if problem is not None:
+            return problem
+        self._checked.add(target.name)
         return target
 
-    def _npm(self, folder: Path) -> Failed | None:
-        code, summary = self._try(folder)
-        if code == "ERESOLVE":
-            # Conflicts between peers are hygiene; what is really incompatible fails later by itself.
-            code, summary = self._try(folder, "--force")
-        if code is None:
-            return None
-        if code in _THEIRS:
-            return Failed(cause="package", reason=f"{_THEIRS[code]} ({code}): {summary}")
-        if code in {"ENOSPC", "EDQUOT"}:
-            raise Trouble("disk_full", f"packages could not be installed: {summary}", remedy="free some space")
-        raise Trouble("registry", f"npm failed ({code}): {summary}", remedy="check the network and npm's settings")
+    def _is_there(self, target: Path) -> bool:
+        if target.name in self._checked and target.is_dir():
+            return True
+        if not target.is_dir() or not is_whole(target):
+            return False
+        note_use(target)
+        self._checked.add(target.name)
+        return True
 
-    def _try(self, folder: Path, *more: str) -> tuple[str | None, str]:
-        command = [
-            *npm_command(self.toolchain.node),
-            "install",
-            "--json",
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-        ]
-        done = run_command(
-            [*command, *more],
-            cwd=folder,
-            environment=install_environment(self.toolchain.node),
-            deadline_s=INSTALL_S,
-        )
-        if done.timed_out:
-            raise Trouble("registry", f"npm did not end within {INSTALL_S:.0f} s", remedy="check the network")
-        return (None, "") if done.exit_code == 0 else _error_of(done)
+    def _make(self, target: Path, wanted: str, lock: str | None) -> Failed | None:
+        partial = self.root / f"{_PARTIAL}{target.name}"
+        if partial.exists():
+            # Whoever began it holds no lock any more, so it is dead.
+            remove(partial)
+        partial.mkdir()
+        try:
+            (partial / "package.json").write_text(wanted, encoding="utf-8")
+            if lock is not None:
+                (partial / LOCK_FILE).write_text(lock, encoding="utf-8")
+            shutil.copy(self.toolchain.folder / ".npmrc", partial / ".npmrc")
+            problem = install_packages(self.toolchain, partial)
+            if problem is not None:
+                return problem
+            (partial / "node_modules").mkdir(exist_ok=True)
+            seal(partial)
+            partial.rename(target)
+        finally:
+            if partial.exists():
+                remove(partial)
+        return None
+
+    def _announce_use(self) -> None:
+        """Until `close`, or the end of this process, nothing is pruned."""
+        if self._use is None:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._use = os.open(self.root / _IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._use, fcntl.LOCK_SH)
+
+    def close(self) -> None:
+        """No set is needed any more by this process."""
+        if self._use is not None:
+            os.close(self._use)
+            self._use = None
 
     @contextmanager
     def _lock(self, target: Path) -> Iterator[None]:
@@ -101,13 +109,50 @@ class PackageStore:
             yield
 
 
-def _error_of(done: Finished) -> tuple[str, str]:
-    """Npm's own code and summary; a death without them is no code of theirs."""
-    try:
-        error = json.loads(done.output)["error"]
-        return str(error["code"]), str(error.get("summary", ""))[:600]
-    except (ValueError, KeyError, TypeError):
-        return f"exit {done.exit_code}", done.complaints.strip()[-600:]
+@dataclass(frozen=True, slots=True)
+class StoredSet:
+    """One set of packages, as people look at it."""
+
+    folder: Path
+    files: int
+    bytes: int
+    used_at: float
+
+
+def stored_sets(root: Path) -> list[StoredSet]:
+    """All sets, the one used last first."""
+    folders = (
+        [path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")] if root.is_dir() else []
+    )
+    sets = [StoredSet(folder, *size_of(folder), last_used(folder)) for folder in folders]
+    return sorted(sets, key=lambda one: one.used_at, reverse=True)
+
+
+@contextmanager
+def alone_in(root: Path) -> Iterator[bool]:
+    """Whether nobody uses the store; nobody begins to as long as this lasts."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / _IN_USE).open("w", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def prune(root: Path, unused_since: float) -> list[StoredSet]:
+    """Remove sets that were not used since then, and what dead processes left; call it `alone_in` the store."""
+    doomed = [one for one in stored_sets(root) if one.used_at < unused_since]
+    for one in doomed:
+        remove(one.folder)
+    for left in [*root.glob(f"{_PARTIAL}*")]:
+        remove(left)
+    kept = {one.folder.name for one in stored_sets(root)}
+    for lock in root.glob(".*.lock"):
+        if lock.name[1:].removesuffix(".lock") not in kept:
+            lock.unlink()
+    return doomed
 
 
 def link_packages(project: Path, packages: Path) -> None:

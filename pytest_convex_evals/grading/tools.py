@@ -22,6 +22,7 @@ class Tools:
         self._set_up = set_up
         self.cache = cache
         self._toolchain: Toolchain | None = None
+        self._packages: PackageStore | None = None
         self.worker = ToolchainWorker(self.toolchain)
         self._cores = Cores(lambda: Core.start(self.toolchain()))
 
@@ -39,7 +40,9 @@ class Tools:
 
     def packages(self) -> PackageStore:
         """Where the packages of submissions are installed."""
-        return PackageStore(self.cache / "packages", self.toolchain())
+        if self._packages is None:
+            self._packages = PackageStore(self.cache / "packages", self.toolchain())
+        return self._packages
 
     def backend(self) -> Backend:
         """A fresh, empty backend; whoever asks for it closes it."""
@@ -48,4 +51,7 @@ class Tools:
     def close(self) -> None:
         """End what was started."""
         self._cores.close()
+        if self._packages is not None:
+            self._packages.close()
+            self._packages = None
         self.worker.close()

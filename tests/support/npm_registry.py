@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 import json
+import tarfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,16 +14,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class NpmRegistry:
-    """Serves packuments (name → versions) and answers everything else with `status`."""
+    """Serves packuments (name → versions) and answers everything else with `status`.
+
+    A package whose files are given can be installed too; the files are the same in all its versions.
+    """
 
     def __init__(
         self,
         packages: dict[str, list[str]] | None = None,
         *,
+        files: dict[str, dict[str, str]] | None = None,
         status: int = 404,
         before: Callable[[], object] = lambda: None,
     ) -> None:
         known = packages or {}
+        archives = {
+            f"archive/{name}/{version}": _archive(name, version, content)
+            for name, content in (files or {}).items()
+            for version in known[name]
+        }
         self.asked: list[str] = []
         outer = self
 
@@ -29,11 +42,10 @@ class NpmRegistry:
                 outer.asked.append(name)
                 before()
                 body, code = b'{"error":"Not found"}', status
-                if name in known:
-                    versions = {
-                        version: {"name": name, "version": version, "dist": {"tarball": "http://127.0.0.1:1/archive"}}
-                        for version in known[name]
-                    }
+                if name in archives:
+                    body, code = archives[name], 200
+                elif name in known:
+                    versions = {version: outer._described(name, version, archives) for version in known[name]}
                     latest = known[name][-1]
                     body = json.dumps({"name": name, "dist-tags": {"latest": latest}, "versions": versions}).encode()
                     code = 200
@@ -51,6 +63,14 @@ class NpmRegistry:
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
+    def _described(self, name: str, version: str, archives: dict[str, bytes]) -> dict[str, object]:
+        where = f"archive/{name}/{version}"
+        dist = {"tarball": "http://127.0.0.1:1/archive"}
+        if where in archives:
+            digest = base64.b64encode(hashlib.sha512(archives[where]).digest()).decode()
+            dist = {"tarball": f"{self.url}{where}", "integrity": f"sha512-{digest}"}
+        return {"name": name, "version": version, "dist": dist}
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
@@ -61,3 +81,15 @@ class NpmRegistry:
     def __exit__(self, *exception: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def _archive(name: str, version: str, files: dict[str, str]) -> bytes:
+    """What the registry hands out for one version."""
+    manifest = json.dumps({"name": name, "version": version})
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for path, text in {"package.json": manifest, **files}.items():
+            entry = tarfile.TarInfo(f"package/{path}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return stream.getvalue()
