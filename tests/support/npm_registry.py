@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import json
@@ -84,12 +85,12 @@ class NpmRegistry:
 
 
 def _archive(name: str, version: str, files: dict[str, str]) -> bytes:
-    """What the registry hands out for one version."""
+    """What the registry hands out for one version: always the same bytes."""
     manifest = json.dumps({"name": name, "version": version})
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+    with tarfile.open(fileobj=stream, mode="w") as archive:
         for path, text in {"package.json": manifest, **files}.items():
             entry = tarfile.TarInfo(f"package/{path}")
             entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))
-    return stream.getvalue()
+    return gzip.compress(stream.getvalue(), mtime=0)
