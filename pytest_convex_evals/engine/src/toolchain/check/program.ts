@@ -1,5 +1,5 @@
 /** Programs over submissions: files of packages and libraries are parsed once, the submission's own without switches. */
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import ts from "typescript";
 
@@ -37,7 +37,35 @@ export function createProject(project: string, toolchain: string, files: readonl
     return file;
   };
   host.getCurrentDirectory = () => root;
+  rememberPackages(host, root);
   return { program: ts.createProgram({ rootNames: own, options, host }), own };
+}
+
+type Looks = Pick<ts.CompilerHost, "fileExists" | "directoryExists" | "realpath" | "readFile">;
+
+/** What was found in package folders, which never change; a look at the disk is a tenth of a type check. */
+const looked: { [name in keyof Looks]-?: Map<string, unknown> } = {
+  fileExists: new Map(),
+  directoryExists: new Map(),
+  realpath: new Map(),
+  readFile: new Map(),
+};
+
+function rememberPackages(host: ts.CompilerHost, root: string): void {
+  const linked = join(root, "node_modules") + sep;
+  const packages = existsSync(linked) ? realpathSync(linked) + sep : linked;
+  for (const name of Object.keys(looked) as (keyof Looks)[]) {
+    const look = host[name]?.bind(host) as ((path: string) => unknown) | undefined;
+    if (look === undefined) continue;
+    const known = looked[name];
+    const remembered = (path: string): unknown => {
+      const place = path.startsWith(linked) ? packages + path.slice(linked.length) : path;
+      if (!place.includes(`${sep}node_modules${sep}`)) return look(path);
+      if (!known.has(place)) known.set(place, look(place));
+      return known.get(place);
+    };
+    Object.assign(host, { [name]: remembered });
+  }
 }
 
 function isOwn(name: string, root: string): boolean {
