@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.processes import family, resident
 from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain, toolchain_root
 from pytest_convex_evals.grading.manifest import Manifest
 from pytest_convex_evals.grading.packages import PackageStore
@@ -193,18 +194,4 @@ def _memory_mb(toolchain: Toolchain, folder: Path) -> float:
         if stats["documents"] < _DOCUMENTS:
             raise RuntimeError(f"{stats['documents']} documents instead of {_DOCUMENTS}")
         _progress(f"  memory of the core: {stats['memory'] / 1e6:.0f} MB")
-        return sum(_resident(pid) for pid in _family(core.process.pid)) / 1e6
-
-
-def _family(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = {int(child): int(parent) for child, parent in (line.split() for line in listed.splitlines())}
-    found = [pid]
-    for ancestor in found:
-        found += [child for child, parent in parents.items() if parent == ancestor]
-    return found
-
-
-def _resident(pid: int) -> int:
-    shown = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return int(shown.strip() or 0) * 1024
+        return sum(resident(pid) for pid in family(core.process.pid)) / 1e6

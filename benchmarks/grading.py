@@ -1,0 +1,200 @@
+"""Grading: the warm pipeline beside a chain of cold processes on the same evals, then a long session with two workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.processes import Cost, adopt_orphans, family, measure
+from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain, toolchain_root
+from pytest_convex_evals.grading.manifest import Manifest
+from pytest_convex_evals.grading.packages import PackageStore
+from pytest_convex_evals.suite.evals import Eval, load_eval
+
+ROOT = Path(__file__).parent.parent
+_BUN = {"bun": "1.4.4"}
+_CELLS, _MANY, _WARM_REPEATS = 111, 1_000, 12
+_WORKERS = "2"
+_TSCONFIG = {
+    "compilerOptions": {
+        "strict": True,
+        "noEmit": True,
+        "target": "ESNext",
+        "module": "ESNext",
+        "moduleResolution": "Bundler",
+        "lib": ["ES2023", "DOM", "DOM.Iterable", "ESNext.Disposable"],
+        "jsx": "react-jsx",
+        "skipLibCheck": True,
+        "isolatedModules": True,
+        "allowJs": True,
+        "types": [],
+    },
+    "include": ["convex", "src"],
+}
+_ESLINT = """\
+import tseslint from "%s/node_modules/typescript-eslint/dist/index.js";
+export default tseslint.config({
+  files: ["**/*.{ts,tsx}"],
+  ignores: ["**/_generated/**"],
+  extends: [tseslint.configs.recommendedTypeChecked],
+  languageOptions: { parserOptions: { project: "./tsconfig.json", tsconfigRootDir: import.meta.dirname } },
+  rules: { "@typescript-eslint/no-unused-vars": "off" },
+});
+"""
+
+
+def figures() -> Iterator[str]:
+    """Everything in one run, on the evals of the repository that are deployed."""
+    adopt_orphans()
+    toolchain = ensure_toolchain(_progress)
+    evals = [item for item in map(load_eval, sorted(ROOT.glob("evals/*/*/TASK.txt"))) if item.pipeline == "full"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        warm_s, warm_cpu = _warm(folder / "warm", evals)
+        cold = [_cold(folder / "cold" / item.name, item, toolchain) for item in evals]
+        yield f"grading speed-up: {median(one.wall_s for one in cold) / median(warm_s.values()):.0f} x"
+        yield f"grading cpu ratio: {sum(one.cpu_s for one in cold) / len(cold) / warm_cpu:.0f} x"
+        session = _session(folder / "suite", evals, _CELLS)
+        per_cell = session.cpu_s / _CELLS
+        cores = len(os.sched_getaffinity(0))
+        _progress(f"  {_CELLS} cells: {session.wall_s:.1f} s, {per_cell:.2f} CPU s per cell")
+        yield f"grading throughput: {_CELLS / session.wall_s / (cores / per_cell):.2f}"
+        yield f"grading wall per cell: {session.wall_s / _CELLS:.2f} s"
+        yield from _long_session(folder / "long", evals)
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _environment(**more: str) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)} | more
+
+
+def _graded(folder: Path, arguments: list[str], expected: int, watch: tuple[str, ...] = ()) -> tuple[Cost, list[Any]]:
+    """A session of reference cells that all pass, and its records."""
+    store = folder / "store"
+    command = [sys.executable, "-m", "pytest", *arguments, "--models", "reference", "-q", "--evals-dir", str(store)]
+    cost = measure(command, ROOT if "evals" in arguments else folder, _environment(), watch)
+    (journal,) = store.glob("runs/*/journal.jsonl")
+    events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+    records = [event["record"] for event in events if event["event"] == "cell_finished"]
+    if len(records) != expected or any(record["verdict"]["outcome"] != "passed" for record in records):
+        raise RuntimeError(f"{len(records)} cells instead of {expected}, or not all passed:\n{cost.output[-4000:]}")
+    return cost, records
+
+
+def _warm(folder: Path, evals: list[Eval]) -> tuple[dict[str, float], float]:
+    """Seconds per eval in one lane (medians), and processor seconds per cell: what more cells cost more."""
+    folder.mkdir(parents=True)
+    chosen = ["evals", "-k", " or ".join(item.name for item in evals)]
+    few = _graded(folder / "few", [*chosen, "--evals-repeats", "2"], 2 * len(evals))[0]
+    many, records = _graded(
+        folder / "many", [*chosen, "--evals-repeats", str(_WARM_REPEATS)], _WARM_REPEATS * len(evals)
+    )
+    cpu = (many.cpu_s - few.cpu_s) / ((_WARM_REPEATS - 2) * len(evals))
+    seconds = {
+        item.name: median(record["grading_s"] for record in records if record["name"] == item.name) for item in evals
+    }
+    for item in evals:
+        steps: dict[str, list[float]] = {}
+        for record in records:
+            if record["name"] == item.name:
+                for step in record["steps"]:
+                    steps.setdefault(step["name"], []).append(step["duration_s"])
+        shown = ", ".join(f"{name} {median(values) * 1000:.0f}" for name, values in steps.items())
+        _progress(f"  warm {item.name}: {seconds[item.name]:.2f} s ({shown} ms)")
+    _progress(f"  warm: {cpu:.2f} CPU s per cell")
+    return seconds, cpu
+
+
+def _cold(folder: Path, item: Eval, toolchain: Toolchain) -> Cost:
+    """Install, deploy, type-check, lint and test in processes of their own, the reference deployed too."""
+    bun = _bun(toolchain)
+    costs: dict[str, Cost] = {}
+    for name in ("project", "reference"):
+        shutil.copytree(item.folder / "answer", folder / name, ignore=shutil.ignore_patterns("_generated"))
+        plain = _environment(HOME=str(ROOT / ".venv"))
+        install = [str(bun), "install", "--ignore-scripts", "--no-save"]
+        if name == "project":
+            measure(install, folder / name, plain)
+            shutil.rmtree(folder / name / "node_modules")
+        costs[f"bun install ({name})"] = measure(install, folder / name, plain)
+    project = folder / "project"
+    (folder / "times.json").write_text("{}", encoding="utf-8")
+    told = _environment(
+        COLD_TASK=str(item.folder / "TASK.txt"), COLD_FOLDER=str(folder), COLD_TIMES=str(folder / "times.json")
+    )
+    grader = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.cold_session", "-p", "no:cacheprovider"]
+    rooted = ["--rootdir", str(folder), "-c", "/dev/null", str(item.grader)]
+    costs["pytest"] = measure([*grader, *rooted], folder, told)
+    (project / "tsconfig.json").write_text(json.dumps(_TSCONFIG), encoding="utf-8")
+    (project / "eslint.config.mjs").write_text(_ESLINT % toolchain.folder, encoding="utf-8")
+    node, tools = str(toolchain.node), toolchain.folder / "node_modules"
+    costs["tsc"] = measure([node, str(tools / "typescript" / "bin" / "tsc"), "-p", "."], project, _environment())
+    sources = [name for name in ("convex", "src") if (project / name).is_dir()]
+    lint = [node, str(tools / "eslint" / "bin" / "eslint.js"), "--quiet", *sources]
+    costs["eslint"] = _measured_lint(lint, project)
+    inside = json.loads((folder / "times.json").read_text(encoding="utf-8"))
+    shown = {name: cost.wall_s for name, cost in costs.items()} | inside
+    shown["pytest"] -= sum(inside.values())
+    _progress(f"  cold {item.name}: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in shown.items()))
+    return Cost(sum(cost.wall_s for cost in costs.values()), sum(cost.cpu_s for cost in costs.values()))
+
+
+def _measured_lint(command: list[str], project: Path) -> Cost:
+    """Findings end it with a code of its own; how long it took is all that counts here."""
+    return measure(["sh", "-c", '"$@" || test $? = 1', "lint", *command], project, _environment())
+
+
+def _bun(toolchain: Toolchain) -> Path:
+    packages = PackageStore(toolchain_root() / "packages", toolchain).install(Manifest(_BUN))
+    found = sorted(packages.glob("node_modules/@oven/*/bin/bun")) if isinstance(packages, Path) else []
+    if not found:
+        raise RuntimeError(f"bun could not be installed: {packages}")
+    return found[0]
+
+
+def _suite(folder: Path, evals: list[Eval], cells: int) -> None:
+    """As many evals as there are cells, each a copy of one of ours."""
+    (folder / "suite").mkdir(parents=True)
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    for number in range(cells):
+        item = evals[number % len(evals)]
+        target = folder / "suite" / f"{number // 12:03}-part" / f"{number:03}-{item.name[4:]}"
+        shutil.copytree(item.folder, target, ignore=shutil.ignore_patterns("wrong"))
+
+
+def _session(folder: Path, evals: list[Eval], cells: int) -> Cost:
+    _suite(folder, evals, cells)
+    # The references of the copies are analysed first: that happens once per eval, not once per session.
+    _graded(folder / "first", [str(folder / "suite"), "-n", _WORKERS], cells)
+    return _graded(folder / "second", [str(folder / "suite"), "-n", _WORKERS], cells)[0]
+
+
+def _long_session(folder: Path, evals: list[Eval]) -> Iterator[str]:
+    """Many cells: how large the toolchain worker gets, and that nothing is left behind."""
+    _suite(folder, evals, _CELLS)
+    repeats = -(-_MANY // _CELLS)
+    before, files = set(family(os.getpid())), _strays()
+    arguments = [str(folder / "suite"), "-n", _WORKERS, "--evals-repeats", str(repeats)]
+    cost, records = _graded(folder / "run", arguments, repeats * _CELLS, ("toolchain.mjs", "core.mjs"))
+    left = set(family(os.getpid())) - before
+    strays = _strays() - files
+    if left or strays:
+        raise RuntimeError(f"{len(records)} cells left processes {left} and files {strays}")
+    peaks = ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in cost.peaks.items())
+    _progress(f"  {len(records)} cells: nothing left behind; largest {peaks}")
+    yield f"grading memory: {cost.peaks['toolchain.mjs'] / 1e6:.0f} MB"
+
+
+def _strays() -> set[str]:
+    """What a session could leave in the folder for temporary files."""
+    return {path.name for path in Path(tempfile.gettempdir()).iterdir() if "convex" in path.name}
