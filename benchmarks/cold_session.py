@@ -1,6 +1,6 @@
-"""A pytest plugin that grades one submission the slow way: its fixtures deploy submission and reference by the real CLI.
+"""A pytest plugin that grades one submission the slow way: fixtures deploy it and the reference by the real CLI.
 
-The chain of cold processes ends with `pytest -p benchmarks.cold_session GRADER`, told by the environment what to deploy.
+The chain of cold processes ends with `pytest -p benchmarks.cold_session GRADER`; the environment says what to deploy.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _fixture(name: str) -> Callable[..., Any]:
     def make(cell: Cell, props: Props) -> Any:
         return cell.found if name == "reference" else props.makers[name]()
 
-    return pytest.fixture(make, name=name)  # type: ignore[call-overload,no-any-return]
+    return pytest.fixture(make, name=name)
 
 
 for _name in _NAMES:

@@ -1,4 +1,4 @@
-"""Grading: the warm pipeline beside a chain of cold processes on the same evals, then a long session with two workers."""
+"""Grading: the warm pipeline beside a chain of cold processes on the same evals, then long sessions with workers."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _cold(folder: Path, item: Eval, toolchain: Toolchain) -> Cost:
     bun = _bun(toolchain)
     costs: dict[str, Cost] = {}
     for name in ("project", "reference"):
-        shutil.copytree(item.folder / "answer", folder / name, ignore=shutil.ignore_patterns("_generated"))
+        shutil.copytree(item.answer, folder / name, ignore=shutil.ignore_patterns("_generated"))
         plain = _environment(HOME=str(ROOT / ".venv"))
         install = [str(bun), "install", "--ignore-scripts", "--no-save"]
         if name == "project":
@@ -130,7 +130,7 @@ def _cold(folder: Path, item: Eval, toolchain: Toolchain) -> Cost:
     project = folder / "project"
     (folder / "times.json").write_text("{}", encoding="utf-8")
     told = _environment(
-        COLD_TASK=str(item.folder / "TASK.txt"), COLD_FOLDER=str(folder), COLD_TIMES=str(folder / "times.json")
+        COLD_TASK=str(item.root / "TASK.txt"), COLD_FOLDER=str(folder), COLD_TIMES=str(folder / "times.json")
     )
     grader = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.cold_session", "-p", "no:cacheprovider"]
     rooted = ["--rootdir", str(folder), "-c", "/dev/null", str(item.grader)]
@@ -169,7 +169,7 @@ def _suite(folder: Path, evals: list[Eval], cells: int) -> None:
     for number in range(cells):
         item = evals[number % len(evals)]
         target = folder / "suite" / f"{number // 12:03}-part" / f"{number:03}-{item.name[4:]}"
-        shutil.copytree(item.folder, target, ignore=shutil.ignore_patterns("wrong"))
+        shutil.copytree(item.root, target, ignore=shutil.ignore_patterns("wrong"))
 
 
 def _session(folder: Path, evals: list[Eval], cells: int) -> Cost:
