@@ -10,6 +10,18 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
   const define = (name, value) =>
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
   for (const name of Object.keys(shared)) define(name, shared[name]);
+  for (const name of host.lazyNames) {
+    Object.defineProperty(globalThis, name, {
+      get() {
+        const value = host.lazy(name);
+        define(name, value);
+        return value;
+      },
+      set: (value) => void define(name, value),
+      configurable: true,
+      enumerable: false,
+    });
+  }
   define("self", globalThis);
 
   // Errors made by shared classes belong to another realm; instanceof treats them as the same class.

@@ -33,13 +33,15 @@ const SHARED: Record<string, unknown> = {
   ArrayBuffer, SharedArrayBuffer, DataView,
   Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array,
   Float32Array, Float64Array, BigInt64Array, BigUint64Array,
-  URL, URLSearchParams, TextEncoder, TextDecoder, TextEncoderStream, TextDecoderStream,
-  Event, EventTarget, AbortController, AbortSignal, DOMException,
-  ReadableStream, ReadableStreamBYOBReader, ReadableStreamDefaultReader, TransformStream, WritableStream, WritableStreamDefaultWriter,
-  Blob, File, Headers, FormData, Request, Response,
+  URL, URLSearchParams, TextEncoder, TextDecoder, Event, EventTarget, DOMException,
   atob, btoa, AsyncLocalStorage, AsyncResource,
-  Crypto: globalThis.Crypto, SubtleCrypto: globalThis.SubtleCrypto,
 };
+/** Shared too, but Node loads what is behind them on first use, which costs more than the rest of the start. */
+const LAZY = [
+  "AbortController", "AbortSignal", "Blob", "Crypto", "File", "FormData", "Headers", "ReadableStream", "ReadableStreamBYOBReader",
+  "ReadableStreamDefaultReader", "Request", "Response", "SubtleCrypto", "TextDecoderStream", "TextEncoderStream", "TransformStream",
+  "WritableStream", "WritableStreamDefaultWriter",
+] as const;
 const ERRORS = { Error, TypeError, RangeError, SyntaxError, EvalError, ReferenceError, URIError };
 
 /** What the environment of an evaluation allows beside plain computation. */
@@ -83,6 +85,8 @@ export class Realm {
     const quiet = FORBIDDEN_IN[this.start.what] !== undefined || this.start.what === "schema";
     return {
       errors: ERRORS,
+      lazyNames: LAZY,
+      lazy: (name: (typeof LAZY)[number]): unknown => globalThis[name],
       actions: this.isAction,
       now: () => Math.floor(this.now()),
       realNow: () => performance.now(),

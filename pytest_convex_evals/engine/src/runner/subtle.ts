@@ -13,7 +13,6 @@ export function guardedSubtle(
   makeError: (message: string) => Error,
   track: <T>(work: Promise<T>) => Promise<T>,
 ): Record<string, unknown> {
-  const subtle = globalThis.crypto.subtle as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
   const guarded: Record<string, unknown> = {};
   for (const name of OPERATIONS) {
     guarded[name] = (...args: unknown[]): Promise<unknown> => {
@@ -22,6 +21,7 @@ export function guardedSubtle(
       if (refusal !== null && random !== undefined && (random.includes("*") || random.includes(String(algorithm).toUpperCase()))) {
         return Promise.reject(makeError(refusal()));
       }
+      const subtle = globalThis.crypto.subtle as unknown as Record<string, (...given: unknown[]) => Promise<unknown>>;
       return track((subtle[name] as (...given: unknown[]) => Promise<unknown>).apply(subtle, args));
     };
   }
