@@ -3,6 +3,7 @@
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Iterator
 
@@ -122,6 +123,31 @@ def test_more_than_a_thousand_waiting_mutations_are_refused(fresh: Core) -> None
         closed = socket.close_reason()
     assert (closed.code, closed.reason) == (1013, "TooManyConcurrentMutations")
     assert len(fresh.control("list", table="t")["documents"]) < 1000
+
+
+def test_a_mutation_that_always_conflicts_ends_the_connection(fresh: Core) -> None:
+    """It gets no answer, so that the client connects and sends the mutation again."""
+    busy = "await ctx.db.query('t').collect(); const end = performance.now() + 500; while (performance.now() < end); await ctx.db.insert('done', {})"
+    fresh.control("insert", table="done", documents=[{}])
+    stop = threading.Event()
+
+    def disturb() -> None:
+        while not stop.is_set():
+            fresh.control("insert", table="t", documents=[{}])
+            time.sleep(0.01)
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+        with Frames(fresh) as socket:
+            socket.send({"type": "Mutation", "requestId": 0, "udfPath": "p:m", "args": [{"code": busy}]})
+            messages, closed = socket.rest()
+    finally:
+        stop.set()
+        disturber.join()
+    assert not [message for message in messages if message["type"] == "MutationResponse"]
+    assert (closed.code, closed.reason) == (1013, "OptimisticConcurrencyControlFailure")
+    assert len(fresh.control("list", table="done")["documents"]) == 1
 
 
 # ── identities ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - programs in tables stay on one line
-"""The JavaScript client through trouble: connections that are cut, tokens that end, answers that are not read."""
+"""The JavaScript clients through trouble: connections that are cut, tokens that end, data that changes meanwhile."""
 
 import json
 import threading
@@ -92,6 +92,24 @@ def test_subscriptions_go_on_after_the_connection_was_cut(fresh: Core, tmp_path:
     """,
     )
     assert seen == [0, 1, 2]
+
+
+def test_consistent_queries_of_the_http_client_read_one_state(fresh: Core, tmp_path: Path) -> None:
+    found = javascript(
+        fresh,
+        tmp_path,
+        """
+        const http = new ConvexHttpClient(URL_);
+        const count = { code: "return (await ctx.db.query('t').collect()).length" };
+        const seen = [];
+        for (let i = 0; i < 3; i++) {
+          seen.push([await http.consistentQuery(api.p.q, count), await http.query(api.p.q, count)]);
+          await http.mutation(api.p.m, { code: "await ctx.db.insert('t', {})" });
+        }
+        await finish(seen);
+    """,
+    )
+    assert found == [[0, 0], [0, 1], [0, 2]]
 
 
 def test_an_action_in_flight_fails_and_is_not_run_again(fresh: Core, tmp_path: Path) -> None:
