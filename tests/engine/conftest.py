@@ -1,10 +1,11 @@
-"""A core per test module, a bundler per session."""
+"""A core per test module; a bundler and an issuer of tokens per session."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from .support.core import Core
+from .support.issuer import Issuer
 from .support.project import Bundler
 
 
@@ -13,6 +14,13 @@ def bundler() -> Iterator[Bundler]:
     running = Bundler()
     yield running
     running.close()
+
+
+@pytest.fixture(scope="session")
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
+    running = Issuer(tmp_path_factory.mktemp("issuer"))
+    yield running
+    running.lines.close()
 
 
 @pytest.fixture(scope="module")

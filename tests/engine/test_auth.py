@@ -4,63 +4,33 @@
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from .support.core import Core, request
+from .support.issuer import Issuer
 from .support.programs import PROGRAMS
 from .support.project import Bundler, run_node
-from .support.toolchain import toolchain
-
-ISSUER_SCRIPT = """
-import { createServer } from "node:http";
-import { createPrivateKey, generateKeyPairSync, sign } from "node:crypto";
-import { createInterface } from "node:readline";
-const keys = { RS256: generateKeyPairSync("rsa", { modulusLength: 2048 }), ES256: generateKeyPairSync("ec", { namedCurve: "P-256" }), other: generateKeyPairSync("rsa", { modulusLength: 2048 }) };
-const jwks = { keys: ["RS256", "ES256"].map((kid) => ({ ...keys[kid].publicKey.export({ format: "jwk" }), kid, alg: kid, use: "sig" })) };
-const server = createServer((request, response) => {
-  response.setHeader("Content-Type", "application/json");
-  const base = `http://127.0.0.1:${server.address().port}`;
-  response.end(JSON.stringify(request.url === "/.well-known/openid-configuration" ? { issuer: base, jwks_uri: `${base}/jwks` } : jwks));
-}).listen(0, "127.0.0.1", () => console.log(JSON.stringify({ port: server.address().port })));
-const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
-createInterface({ input: process.stdin }).on("line", (line) => {
-  const { id, claims, algorithm = "RS256", key = algorithm, kid = algorithm } = JSON.parse(line);
-  const head = `${encode({ alg: algorithm, kid, typ: "JWT" })}.${encode(claims)}`;
-  const signature = sign("SHA256", Buffer.from(head), { key: keys[key].privateKey, dsaEncoding: "ieee-p1363" });
-  console.log(JSON.stringify({ id, token: `${head}.${signature.toString("base64url")}` }));
-}).on("close", () => process.exit(0));
-"""
+from .support.sockets import Frames
 
 
-class Issuer:
-    """A loopback issuer of tokens."""
-
-    def __init__(self, folder: Path) -> None:
-        from .support.lines import LineProcess
-
-        script = folder / "issuer.mjs"
-        script.write_text(ISSUER_SCRIPT)
-        self.lines = LineProcess([toolchain().node, script])
-        self.url = f"http://127.0.0.1:{self.lines.first()['port']}"
-
-    def token(self, algorithm: str = "RS256", key: str | None = None, **claims: object) -> str:
-        base = {"iss": self.url, "aud": "app", "sub": "ann", "exp": 4102444800, "iat": 1700000000}
-        return self.lines.ask(claims={**base, **claims}, algorithm=algorithm, **({"key": key} if key else {}))["token"]
-
-
-@pytest.fixture(scope="module")
-def issuer(tmp_path_factory: pytest.TempPathFactory):
-    running = Issuer(tmp_path_factory.mktemp("issuer"))
-    yield running
-    running.lines.close()
+def inline(issuer: Issuer) -> str:
+    keys = json.dumps({"keys": [issuer.public_key("ES256")]}).encode()
+    return f"data:text/plain;charset=utf-8;base64,{base64.b64encode(keys).decode()}"
 
 
 @pytest.fixture(scope="module")
 def app(core: Core, bundler: Bundler, issuer: Issuer) -> Core:
     config = f"""export default {{ providers: [
         {{ domain: "{issuer.url}", applicationID: "app" }},
-        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{issuer.url}/jwks", algorithm: "ES256", applicationID: "custom" }} ] }};"""
+        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{issuer.url}/jwks", algorithm: "ES256", applicationID: "custom" }},
+        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{inline(issuer)}", algorithm: "ES256", applicationID: "inline" }},
+        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{issuer.serve("/text", {"keys": []}, "text/plain")}", algorithm: "ES256", applicationID: "text" }},
+        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{issuer.serve("/odd", {"keys": {"filter": 1}})}", algorithm: "ES256", applicationID: "odd" }},
+        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{issuer.serve("/list", [None, {"toString": 1}])}", algorithm: "ES256", applicationID: "list" }},
+        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{issuer.serve("/gone", {}, status=503)}", algorithm: "ES256", applicationID: "gone" }},
+        {{ type: "customJwt", issuer: "{issuer.url}", jwks: "{issuer.serve("/mixed", {"keys": [None, {"kty": {"toString": 1}, "kid": "ES256"}, issuer.public_key("ES256")]})}", algorithm: "ES256", applicationID: "mixed" }} ] }};"""
     bundler.push(core, {"p.ts": PROGRAMS, "auth.config.ts": config})
     return core
 
@@ -113,6 +83,139 @@ def test_a_custom_token_keeps_the_names_of_its_claims(app: Core, issuer: Issuer)
 def test_tokens_that_are_refused(app: Core, issuer: Issuer, change: dict, code: str) -> None:
     status, answer = who(app, issuer.token(**change))
     assert (status, answer["code"]) == (401, code)
+
+
+ODD = {"toString": 1, "valueOf": {"toString": 2}}
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"iss": ODD}, 401, "NoAuthProvider"),
+        ({"iss": None}, 401, "NoAuthProvider"),
+        ({"aud": ODD}, 401, "NoAuthProvider"),
+        ({"aud": ["app", ODD]}, 200, None),
+        ({"header": {"alg": ODD}}, 401, "Unauthenticated"),
+        ({"header": {"kid": ODD}}, 401, "Unauthenticated"),
+        ({"sub": ODD}, 401, "Unauthenticated"),
+        ({"exp": ODD}, 401, "Unauthenticated"),
+        ({"exp": None}, 401, "Unauthenticated"),
+        ({"updated_at": 1e300, "address": ODD, "nbf": ODD}, 200, None),
+        ({"algorithm": "ES256", "aud": "custom", "header": {"kid": None}}, 401, "InvalidAuthHeader"),
+        ({"algorithm": "ES256", "aud": "custom", "sub": 5}, 401, "InvalidAuthHeader"),
+        ({"algorithm": "ES256", "aud": "custom", "nbf": 4102444000}, 401, "InvalidAuthHeader"),
+        ({"algorithm": "ES256", "aud": "custom", "iat": 4102444000}, 401, "InvalidAuthHeader"),
+        ({"algorithm": "ES256", "aud": "inline"}, 200, None),
+        ({"algorithm": "ES256", "aud": ["other", "inline"]}, 200, None),
+        ({"algorithm": "ES256", "aud": "mixed"}, 200, None),
+        ({"algorithm": "ES256", "aud": "text"}, 400, "AuthProviderDiscoveryFailed"),
+        ({"algorithm": "ES256", "aud": "odd"}, 400, "AuthProviderDiscoveryFailed"),
+        ({"algorithm": "ES256", "aud": "list"}, 400, "AuthProviderDiscoveryFailed"),
+        ({"algorithm": "ES256", "aud": "gone"}, 400, "AuthProviderDiscoveryFailed"),
+    ],
+)
+def test_claims_and_keys_of_any_shape(
+    app: Core, issuer: Issuer, change: dict[str, Any], status: int, code: str | None
+) -> None:
+    found, answer = who(app, issuer.token(**change))
+    assert (found, answer.get("code")) == (status, code), answer
+    assert who(app, issuer.token())[0] == 200
+
+
+def test_claims_with_names_of_the_language_stay_claims(app: Core, issuer: Issuer) -> None:
+    claims = {"constructor": "a", "__proto__": {"subject": "eve"}, "tokenIdentifier": "eve", "subject": "eve"}
+    _, plain = who(app, issuer.token(**claims, updated_at=1_700_000_000, address={"formatted": "here"}))
+    assert (plain["value"]["subject"], plain["value"]["tokenIdentifier"]) == ("ann", f"{issuer.url}|ann")
+    assert plain["value"]["constructor"] == "a"
+    assert (plain["value"]["updatedAt"], plain["value"]["address"]) == ("2023-11-14T22:13:20+00:00", "here")
+    _, custom = who(app, issuer.token("ES256", aud="custom", **claims, fva=[1]))
+    assert (custom["value"]["subject"], custom["value"]["tokenIdentifier"]) == ("ann", f"{issuer.url}|ann")
+    assert custom["value"]["__proto__.subject"] == "eve"
+    assert "fva" not in custom["value"]
+
+
+@pytest.mark.parametrize("use", ["mutation", "action", "query"])
+def test_an_ended_token_is_noticed_when_it_is_used(fresh: Core, issuer: Issuer, use: str) -> None:
+    start = 1_700_000_000
+    fresh.control("clock.start", time=start * 1000)
+    me = {"code": "await ctx.db?.query('t').collect(); return (await ctx.auth.getUserIdentity())?.subject ?? null"}
+    with Frames(fresh) as socket:
+        token = issuer.token(exp=start + 60)
+        socket.send({"type": "Authenticate", "baseVersion": 0, "tokenType": "User", "value": token})
+        socket.subscribe(0, "p:q", me)
+        assert socket.updates()[0]["value"] == "ann"
+        fresh.control("clock.advance", ms=59_000)
+        assert socket.call("Mutation", 0, "p:m", me)["result"] == "ann"
+        fresh.control("clock.advance", ms=2_000)
+        if use == "query":
+            fresh.control("insert", table="t", documents=[{}])
+        else:
+            call = {"type": use.capitalize(), "requestId": 1, "udfPath": f"p:{use[0]}", "args": [me]}
+            socket.send(call)
+        messages, closed = socket.rest()
+    error = messages[-1]
+    assert [message["type"] for message in messages if message["type"] != "Transition"] == ["AuthError"]
+    assert error == {
+        "type": "AuthError",
+        "error": "Convex token identity expired",
+        "baseVersion": 1,
+        "authUpdateAttempted": False,
+    }
+    assert closed.code == 1000
+    assert who(fresh, token)[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        (b"{", "Could not parse the acting-as attributes"),
+        (b"", "Could not parse the acting-as attributes"),
+        (b"[]", "Acting-as attributes must be an object"),
+        (b'"ann"', "Acting-as attributes must be an object"),
+        (b"{}", "Acting-as attributes need a tokenIdentifier, or an issuer and a subject"),
+        (b'{"subject": "s"}', "Acting-as attributes need a tokenIdentifier, or an issuer and a subject"),
+        (b'{"issuer": 5, "subject": "s"}', "Acting-as attribute `issuer` must be a string"),
+        (b'{"tokenIdentifier": {"toString": 1}}', "Acting-as attribute `tokenIdentifier` must be a string"),
+    ],
+)
+def test_acting_as_nobody_is_refused(app: Core, attributes: bytes, message: str) -> None:
+    answer = app.post("/api/query", WHO, f"{app.key}:{base64.b64encode(attributes).decode()}")
+    assert (answer.status, answer.json()) == (400, {"code": "HeaderParseFailure", "message": message})
+    wrong = app.post("/api/query", WHO, f"wrong:{base64.b64encode(attributes).decode()}")
+    assert (wrong.status, wrong.json()["code"]) == (403, "BadDeployKey")
+
+
+def test_acting_as_by_a_token_identifier_alone(app: Core) -> None:
+    attributes = json.dumps({"tokenIdentifier": "https://i|a|b", "email": "e"}).encode()
+    answer = app.post("/api/query", WHO, f"{app.key}:{base64.b64encode(attributes).decode()}")
+    assert answer.json()["value"] == {
+        "tokenIdentifier": "https://i|a|b",
+        "issuer": "https://i",
+        "subject": "a|b",
+        "email": "e",
+    }
+
+
+def test_what_acting_as_may_not_do(fresh: Core) -> None:
+    """Internal functions yes, but not by /api/run and /api/function, and neither system writes nor components."""
+    acting = f"{fresh.key}:{base64.b64encode(json.dumps({'issuer': 'i', 'subject': 's'}).encode()).decode()}"
+    inner = {"args": {"code": "return 1"}}
+    assert fresh.post("/api/query", {"path": "p:innerQ", **inner}, acting).json()["value"] == 1
+    for path in ("/api/run/p/innerQ", "/api/function"):
+        text = fresh.post(path, {"path": "p:innerQ", **inner}, acting).json()["errorMessage"]
+        assert text.endswith("Could not find function for 'p:innerQ'. Did you forget to run `npx convex dev`?")
+        assert fresh.post(path, {"path": "p:innerQ", **inner}, fresh.key).json()["value"] == 1
+    write = {"path": "_system/frontend/addDocument", "args": {"table": "t", "documents": [{}]}}
+    for path in ("/api/mutation", "/api/function"):
+        refused = fresh.post(path, write, acting)
+        assert (refused.status, refused.json()) == (
+            403,
+            {"code": "SystemIdentityRequired", "message": "Operation mutation not permitted"},
+        )
+        assert fresh.post(path, write, fresh.key).json()["value"] == {"success": True}
+    for endpoint in ("/api/get_config_hashes", "/api/cancel_all_jobs", "/api/check_admin_key"):
+        assert fresh.post(endpoint, {}, acting).json()["code"] == "BadDeployKey"
+        assert fresh.post(endpoint, {}, fresh.key).status == 200
 
 
 def test_a_socket_changes_its_identity_and_runs_its_queries_again(app: Core, issuer: Issuer, tmp_path: Path) -> None:

@@ -33,21 +33,24 @@ export function actingAs(attributes: unknown): Identity {
     throw new UserError("HeaderParseFailure", "Acting-as attributes must be an object");
   }
   const given = attributes as Record<string, unknown>;
-  const { issuer, subject } = given;
-  let { tokenIdentifier } = given;
-  if (typeof tokenIdentifier !== "string") {
-    if (typeof issuer !== "string" || typeof subject !== "string") {
-      throw new UserError("HeaderParseFailure", "Acting-as attributes need a tokenIdentifier, or an issuer and a subject");
-    }
-    tokenIdentifier = `${issuer}|${subject}`;
+  const [issuer, subject, token] = ["issuer", "subject", "tokenIdentifier"].map((name) => textOrNothing(given, name));
+  if (token === undefined && (issuer === undefined || subject === undefined)) {
+    throw new UserError("HeaderParseFailure", "Acting-as attributes need a tokenIdentifier, or an issuer and a subject");
   }
-  const [first, ...rest] = (tokenIdentifier as string).split("|");
+  const tokenIdentifier = token ?? `${issuer as string}|${subject as string}`;
+  const [first, ...rest] = tokenIdentifier.split("|");
   return {
     kind: "user",
     actingAs: true,
     expires: null,
     attributes: { ...given, tokenIdentifier, issuer: issuer ?? first, subject: subject ?? rest.join("|") },
   };
+}
+
+function textOrNothing(attributes: Record<string, unknown>, name: string): string | undefined {
+  const value = attributes[name] ?? undefined;
+  if (value !== undefined && typeof value !== "string") throw new UserError("HeaderParseFailure", `Acting-as attribute \`${name}\` must be a string`);
+  return value;
 }
 
 /** Across components an action passes only a plain admin identity. */

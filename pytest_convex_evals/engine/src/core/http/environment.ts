@@ -20,10 +20,15 @@ function checkName(name: string): void {
   }
 }
 
+function isChange(change: unknown): change is { name?: unknown; value?: unknown } {
+  return typeof change === "object" && change !== null;
+}
+
 export function updateEnvironment(engine: Engine, changes: unknown): null {
   const next = new Map(engine.env);
   const declared = engine.deployment.definitions.get("")?.config.env ?? [];
-  for (const change of (Array.isArray(changes) ? changes : []) as { name?: unknown; value?: unknown }[]) {
+  for (const change of Array.isArray(changes) ? (changes as unknown[]) : []) {
+    if (!isChange(change)) throw new UserError("BadJsonBody", "invalid field `changes`: each change needs a `name` and a `value`");
     const name = asText(change.name);
     checkName(name);
     if (change.value === null || change.value === undefined) {

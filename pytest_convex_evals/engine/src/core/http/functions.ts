@@ -3,14 +3,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { isAdmin, seesInternal } from "../auth/identity.js";
+import type { Snapshot } from "../db/database.js";
 import { findFunction, type UdfKind } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { JsFailure, UserError } from "../errors.js";
 import { clientError, newRequestId, type CallRequest, type CallResult } from "../functions/caller.js";
-import { isSystemPath } from "../system/functions.js";
+import { isSystemPath, systemKind } from "../system/functions.js";
 import { parseFunctionPath, shortName } from "../functions/paths.js";
 import { encodeValue, exportJson, parseValue, type Json, type Value } from "../values/value.js";
 import { API_BODY_LIMIT, asText, readJson, sendJson } from "./exchange.js";
+import { ReadPoints } from "./readpoints.js";
 
 type Encode = (value: Value) => Json;
 
@@ -31,11 +33,20 @@ function encoderFor(format: unknown): Encode {
 }
 
 export class FunctionApi {
-  constructor(private readonly engine: Engine) {}
+  private readonly points: ReadPoints;
+
+  constructor(private readonly engine: Engine) {
+    this.points = new ReadPoints(engine);
+  }
 
   async call(request: IncomingMessage, response: ServerResponse, kind: UdfKind): Promise<void> {
     const body = await readJson(request, API_BODY_LIMIT, true);
     await this.answer(request, response, kind, body);
+  }
+
+  async queryAtTs(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await readJson(request, API_BODY_LIMIT, true);
+    await this.answer(request, response, "Query", body, this.points.find(body["ts"]));
   }
 
   async queryByUrl(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
@@ -49,17 +60,17 @@ export class FunctionApi {
     await this.answer(request, response, "Query", { path: url.searchParams.get("path"), args: parsed, format: url.searchParams.get("format") });
   }
 
-  async queryTs(response: ServerResponse): Promise<void> {
-    const bytes = Buffer.alloc(8);
-    bytes.writeBigUInt64LE(this.engine.db.snapshot.ts);
-    sendJson(response, 200, { ts: bytes.toString("base64") });
+  queryTs(response: ServerResponse): void {
+    sendJson(response, 200, { ts: this.points.take() });
   }
 
   async queryBatch(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await readJson(request, API_BODY_LIMIT, true);
-    const snapshot = this.engine.db.snapshot;
+    const { queries } = body;
+    if (!Array.isArray(queries) || !queries.every(isRecord)) throw new UserError("BadJsonBody", "missing or invalid field `queries`: it must be a list of queries");
+    const { snapshot } = this.engine.db;
     const results: unknown[] = [];
-    for (const item of (Array.isArray(body["queries"]) ? body["queries"] : []) as Record<string, unknown>[]) {
+    for (const item of queries) {
       const call = await this.prepare(request, item);
       results.push(render(await this.engine.caller.query({ ...call, snapshot }), encoderFor(item["format"])));
     }
@@ -74,7 +85,7 @@ export class FunctionApi {
     const encode = encoderFor(body["format"]);
     if (typeof body["componentPath"] === "string" && path === null) call.componentPath = body["componentPath"];
     if (isSystemPath(call.path)) {
-      sendJson(response, 200, render(await this.engine.caller.query(call), encode));
+      sendJson(response, 200, render(await this.engine.caller.any(call, systemKind(call.path)), encode));
       return;
     }
     const component = this.engine.deployment.component(call.componentPath ?? "");
@@ -90,6 +101,7 @@ export class FunctionApi {
   private async prepare(request: IncomingMessage, body: Record<string, unknown>): Promise<CallRequest> {
     if (typeof body["path"] !== "string") throw new UserError("BadJsonBody", "missing field `path`");
     if (body["args"] === undefined || body["args"] === null) throw new UserError("BadJsonBody", "missing field `args`");
+    if (typeof body["args"] !== "object") throw new UserError("BadJsonBody", "invalid field `args`: it must be an object, or a list of positional arguments");
     return {
       path: parseFunctionPath(body["path"]),
       args: body["args"],
@@ -99,12 +111,17 @@ export class FunctionApi {
     };
   }
 
-  private async answer(request: IncomingMessage, response: ServerResponse, kind: UdfKind, body: Record<string, unknown>): Promise<void> {
+  private async answer(request: IncomingMessage, response: ServerResponse, kind: UdfKind, body: Record<string, unknown>, snapshot?: Snapshot): Promise<void> {
     const call = await this.prepare(request, body);
     if (typeof body["componentPath"] === "string") call.componentPath = body["componentPath"];
+    if (snapshot !== undefined) call.snapshot = snapshot;
     const encode = encoderFor(body["format"]);
     sendJson(response, 200, render(await this.engine.caller.any(call, kind), encode));
   }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function render(result: CallResult, encode: Encode): Record<string, unknown> {

@@ -5,18 +5,20 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { isAdmin } from "../auth/identity.js";
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
-import { transact } from "../functions/actionSyscalls.js";
 import { SyncFront } from "../sync/front.js";
-import { cancelJob, JOBS_TABLE, stateKind } from "../time/jobs.js";
+import { deleteTables, indexes, shapes } from "./dashboard.js";
 import { updateEnvironment } from "./environment.js";
-import { API_BODY_LIMIT, asText, PUSH_BODY_LIMIT, readJson, sendError, sendJson, sendText, setCors } from "./exchange.js";
+import { API_BODY_LIMIT, PUSH_BODY_LIMIT, readJson, sendError, sendJson, sendText, setCors } from "./exchange.js";
 import { FunctionApi } from "./functions.js";
 import { HttpActions } from "./httpActions.js";
+import { cancelAll, cancelOne } from "./jobs.js";
 import { listenOnLoopback } from "./ports.js";
 import { streamLogs } from "./logs.js";
 import { download, upload } from "./storage.js";
 
 export const VERSION = "1.48.0";
+
+const METHODS = ["GET", "HEAD", "POST"];
 
 type Handler = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void> | void;
 
@@ -69,13 +71,20 @@ export class HttpFront {
         response.end();
         return;
       }
-      const url = new URL(raw, "http://localhost");
+      const url = URL.parse(raw, "http://localhost");
+      if (url === null) throw new UserError("BadRequest", `Not a path: ${raw.slice(0, 200)}`);
       const handler = this.routes.get(`${request.method ?? ""} ${url.pathname}`) ?? this.prefixed(request.method ?? "", url.pathname);
-      if (handler === null) throw new UserError("NotFound", `No such endpoint: ${url.pathname}`, undefined, 404);
+      if (handler === null) throw this.unknown(request.method ?? "", url.pathname);
       await handler(request, response, url);
     } catch (error) {
       sendError(response, error, (unexpected) => this.engine.report(unexpected));
     }
+  }
+
+  private unknown(method: string, path: string): UserError {
+    const allowed = METHODS.filter((other) => this.routes.has(`${other} ${path}`) || this.prefixed(other, path) !== null);
+    if (allowed.length === 0) return new UserError("NotFound", `No such endpoint: ${path}`, undefined, 404);
+    return new UserError("MethodNotAllowed", `${path} does not answer ${method}, only ${allowed.join(" and ")}`, undefined, 405);
   }
 
   private prefixed(method: string, path: string): Handler | null {
@@ -93,11 +102,11 @@ export class HttpFront {
   }
 
   /** Requests that only an administrator may make; the key may also come in the body or the query. */
-  private admin(limit: number, run: (body: Record<string, unknown>) => unknown): Handler {
+  private admin(limit: number, run: (body: Record<string, unknown>, url: URL) => unknown): Handler {
     return async (request, response, url) => {
       const body = request.method === "GET" ? {} : await readJson(request, limit, false);
       await this.requireAdmin(request, url, body["adminKey"]);
-      sendJson(response, 200, (await run(body)) ?? null);
+      sendJson(response, 200, (await run(body, url)) ?? null);
     };
   }
 
@@ -134,33 +143,22 @@ export class HttpFront {
       ["POST /api/action", (request, response) => api.call(request, response, "Action")],
       ["POST /api/function", (request, response) => api.any(request, response, null)],
       ["POST /api/query_ts", (_request, response) => api.queryTs(response)],
-      ["POST /api/query_at_ts", (request, response) => api.call(request, response, "Query")],
+      ["POST /api/query_at_ts", (request, response) => api.queryAtTs(request, response)],
       ["POST /api/query_batch", (request, response) => api.queryBatch(request, response)],
       ["POST /api/storage/upload", (request, response, url) => upload(engine, request, response, url)],
-      ["POST /api/cancel_job", this.admin(API_BODY_LIMIT, (body) => this.cancel(asText(body["id"]), body["componentId"]))],
-      ["POST /api/cancel_all_jobs", this.admin(API_BODY_LIMIT, () => this.cancelAll())],
+      ["POST /api/cancel_job", this.admin(API_BODY_LIMIT, (body) => cancelOne(engine, body))],
+      ["POST /api/cancel_all_jobs", this.admin(API_BODY_LIMIT, (body) => cancelAll(engine, body))],
+      ["GET /api/shapes2", this.admin(0, (_body, url) => shapes(engine, url.searchParams.get("component")))],
+      ["GET /api/get_indexes", this.admin(0, (_body, url) => indexes(engine, url.searchParams.get("component_id")))],
+      ["POST /api/delete_tables", this.admin(API_BODY_LIMIT, (body) => deleteTables(engine, body))],
     ]);
   }
 
   private async logs(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
     await this.requireAdmin(request, url, null);
-    streamLogs(this.engine, response, Number(url.searchParams.get("cursor") ?? 0));
-  }
-
-  private async cancel(id: string, componentId: unknown): Promise<null> {
-    const namespace = typeof componentId === "string" ? (this.engine.componentById(componentId) ?? "") : "";
-    await transact(this.engine, (tx) => cancelJob(tx, namespace, id, null, () => undefined));
-    return null;
-  }
-
-  private async cancelAll(): Promise<null> {
-    await transact(this.engine, (tx) => {
-      for (const { namespace, doc } of this.engine.scheduler.rows(null)) {
-        const row = tx.get(namespace, JOBS_TABLE, doc.id);
-        if (stateKind(row) === "pending") cancelJob(tx, namespace, doc.id, null, () => undefined);
-      }
-    });
-    return null;
+    const cursor = Number(url.searchParams.get("cursor") ?? 0);
+    if (!Number.isFinite(cursor)) throw new UserError("BadQueryArgs", "invalid field `cursor`: it must be a number");
+    streamLogs(this.engine, response, cursor);
   }
 
   close(): void {

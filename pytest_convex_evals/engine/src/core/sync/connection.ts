@@ -1,30 +1,21 @@
 /** One client of the sync protocol: its identity, its queries, its requests, and the transitions it is sent. */
 
+import { randomUUID } from "node:crypto";
+
 import type { WebSocket } from "ws";
 
 import { actingAs, ADMIN, ANONYMOUS, type Identity } from "../auth/identity.js";
-import type { Commit, Snapshot } from "../db/database.js";
-import type { ReadSet } from "../db/readset.js";
 import type { Engine } from "../engine.js";
 import { SystemError, UserError } from "../errors.js";
 import { clientError, socketRequestId, type CallRequest, type CallResult } from "../functions/caller.js";
 import type { RequestFacts } from "../functions/context.js";
-import { parseFunctionPath } from "../functions/paths.js";
+import type { FunctionPath } from "../functions/paths.js";
 import { encodeValue } from "../values/value.js";
+import { keepAlive, PROBE_MS } from "./keepalive.js";
 import type { MutationMemory } from "./memory.js";
-import { BadMessage, encodeTs, parseMessage, type ClientMessage, type QueryChange } from "./messages.js";
-
-interface Subscription {
-  id: number;
-  udfPath: string;
-  args: unknown;
-  componentPath: string | undefined;
-  journal: string | null;
-  reads: ReadSet | null;
-  dirty: boolean;
-  /** What was last sent, to send only changes. */
-  sent: string | null;
-}
+import { BadMessage, encodeTs, parseMessage, type ClientMessage } from "./messages.js";
+import { Outbox, understandsChunks } from "./outbox.js";
+import { QuerySet } from "./queries.js";
 
 interface Version {
   querySet: number;
@@ -32,28 +23,28 @@ interface Version {
   ts: bigint;
 }
 
-const PING_AFTER_MS = 15_000;
-const SOCKET_PING_MS = 5_000;
-const DEAD_AFTER_MS = 120_000;
-const MAX_PENDING_MUTATIONS = 1000;
-const CHUNK_BYTES = 5_000_000;
-const PARALLEL_QUERIES = 20;
+type Request = ClientMessage & { type: "Mutation" | "Action" };
+
+const MAX_PENDING = 1000;
 
 export class SyncConnection {
-  private session = "";
+  /** Until the client says who it is, a session of its own: requests of strangers are never taken for each other. */
+  private session: string = randomUUID();
+  /** How far the client's clock is ahead, in milliseconds. */
+  private clockSkew: number | null = null;
   private identity: Identity = ANONYMOUS;
   private wanted = { querySet: 0, identity: 0 };
   private current: Version = { querySet: 0, identity: 0, ts: 0n };
-  private readonly queries = new Map<number, Subscription>();
-  private removed: number[] = [];
+  private readonly queries: QuerySet;
+  private readonly outbox: Outbox;
   private needed = false;
   private updating = false;
   private closed = false;
   private mutations: Promise<void> = Promise.resolve();
   private pendingMutations = 0;
+  private pendingActions = 0;
   /** Messages are handled in order even where a token must be verified first. */
   private inbox: Promise<void> = Promise.resolve();
-  private lastSent = performance.now();
   private lastHeard = performance.now();
   private readonly stop: (() => void)[] = [];
 
@@ -62,8 +53,10 @@ export class SyncConnection {
     private readonly socket: WebSocket,
     private readonly memory: MutationMemory,
     private readonly facts: RequestFacts,
-    private readonly clientVersion: string,
+    clientVersion: string,
   ) {
+    this.queries = new QuerySet(engine);
+    this.outbox = new Outbox(socket, understandsChunks(clientVersion), () => this.close(1013, "ClientTooSlow: too many answers wait to be read"));
     socket.on("message", (data, isBinary) => {
       this.lastHeard = performance.now();
       this.inbox = this.inbox.then(() => this.onFrame(data, isBinary));
@@ -71,18 +64,20 @@ export class SyncConnection {
     socket.on("pong", () => (this.lastHeard = performance.now()));
     socket.on("close", () => this.end());
     socket.on("error", () => this.end());
-    this.stop.push(engine.db.onCommit((commit) => this.onCommit(commit)));
+    this.stop.push(engine.db.onCommit((commit) => this.queries.invalidate(commit) && this.update()));
     this.stop.push(engine.onReset(() => this.invalidateAll()));
-    const timer = setInterval(() => this.keepAlive(), SOCKET_PING_MS);
+    const timer = setInterval(() => this.keepAlive(), PROBE_MS);
     this.stop.push(() => clearInterval(timer));
   }
 
   private keepAlive(): void {
-    if (performance.now() - this.lastHeard > DEAD_AFTER_MS) this.socket.terminate();
-    else {
-      this.socket.ping();
-      if (performance.now() - this.lastSent > PING_AFTER_MS) this.send({ type: "Ping" });
+    const wanted = keepAlive(performance.now(), this.lastHeard, this.outbox.lastSent);
+    if (wanted === "give up") {
+      this.socket.terminate();
+      return;
     }
+    this.socket.ping();
+    if (wanted === "probe and tell") this.send({ type: "Ping" });
   }
 
   private end(): void {
@@ -93,18 +88,18 @@ export class SyncConnection {
   }
 
   private send(message: Record<string, unknown>): void {
-    if (this.closed) return;
-    this.lastSent = performance.now();
-    this.socket.send(JSON.stringify(message));
+    if (!this.closed) this.outbox.send(message);
   }
 
   private fatal(error: string): void {
     this.send({ type: "FatalError", error });
-    this.socket.close(1000);
+    this.close(1000, "FatalError");
   }
 
+  /** Nothing is done for the client any more; what it was sent before, it still gets. */
   private close(code: number, reason: string): void {
     this.socket.close(code, reason.slice(0, 120));
+    this.end();
   }
 
   private async onFrame(data: Buffer, isBinary: boolean): Promise<void> {
@@ -128,6 +123,7 @@ export class SyncConnection {
     switch (message.type) {
       case "Connect":
         this.session = message.sessionId;
+        this.clockSkew = message.clientTs === null ? null : Math.round(message.clientTs - this.engine.clock.nowMs());
         if (message.maxObservedTimestamp !== null && message.maxObservedTimestamp > this.engine.db.nextTs()) {
           this.close(1011, "The client has seen a timestamp ahead of the server");
         }
@@ -181,7 +177,7 @@ export class SyncConnection {
       return;
     }
     for (const change of message.modifications) {
-      if (!this.modify(change)) {
+      if (!this.queries.modify(change)) {
         this.close(1011, "duplicate or unknown query");
         return;
       }
@@ -190,41 +186,10 @@ export class SyncConnection {
     this.update();
   }
 
-  private modify(change: QueryChange): boolean {
-    if (change.type === "Remove") {
-      if (!this.queries.delete(change.queryId)) return false;
-      this.removed.push(change.queryId);
-      return true;
-    }
-    if (this.queries.has(change.queryId)) return false;
-    const { queryId, udfPath, args, componentPath, journal } = change;
-    this.queries.set(queryId, { id: queryId, udfPath, args, componentPath, journal, reads: null, dirty: true, sent: null });
-    return true;
-  }
-
   // ── subscriptions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-  private onCommit(commit: Commit): void {
-    let touched = false;
-    for (const query of this.queries.values()) {
-      if (query.dirty || query.reads === null) continue;
-      const { reads } = query;
-      const changes =
-        commit.structural ||
-        commit.writes.some((write) => {
-          const table = this.engine.db.tableOf(write.namespace, write.table);
-          return table === undefined || reads.touchedBy(table, write.before, write.after);
-        });
-      if (changes) {
-        query.dirty = true;
-        touched = true;
-      }
-    }
-    if (touched) this.update();
-  }
-
   private invalidateAll(): void {
-    for (const query of this.queries.values()) query.dirty = true;
+    this.queries.invalidateAll();
     this.update();
   }
 
@@ -239,8 +204,9 @@ export class SyncConnection {
   private async updateLoop(): Promise<void> {
     try {
       while (this.needed && !this.closed) {
+        await this.outbox.ready();
         this.needed = false;
-        await this.transition();
+        if (!this.closed) await this.transition();
       }
     } catch (error) {
       if (!(error instanceof SystemError)) this.engine.report(error);
@@ -252,62 +218,27 @@ export class SyncConnection {
   }
 
   private async transition(): Promise<void> {
-    if (this.expired()) return;
+    const { identity } = this;
+    if (this.expired(identity)) return;
     const { snapshot } = this.engine.db;
     const target: Version = { ...this.wanted, ts: snapshot.ts > this.current.ts ? snapshot.ts : this.current.ts };
-    const modifications: Record<string, unknown>[] = this.removed.splice(0).map((queryId) => ({ type: "QueryRemoved", queryId }));
-    const dirty = [...this.queries.values()].filter((query) => query.dirty);
-    for (let at = 0; at < dirty.length; at += PARALLEL_QUERIES) {
-      const batch = dirty.slice(at, at + PARALLEL_QUERIES);
-      const found = await Promise.all(batch.map((query) => this.run(query, snapshot)));
-      modifications.push(...found.filter((item) => item !== null));
-    }
+    const { modifications, outdated } = await this.queries.update(snapshot, (query) => this.request(query, identity));
+    if (outdated) this.needed = true;
+    if (this.closed) return;
     const startVersion = { ...this.current, ts: encodeTs(this.current.ts) };
     this.current = target;
-    this.sendTransition({ type: "Transition", startVersion, endVersion: { ...target, ts: encodeTs(target.ts) }, modifications });
-  }
-
-  /** Runs one query again; null when nothing changed for the client. */
-  private async run(query: Subscription, snapshot: Snapshot): Promise<Record<string, unknown> | null> {
-    query.dirty = false;
-    const result = await this.engine.caller.query({ ...this.request(query), journal: query.journal, snapshot });
-    query.reads = result.reads;
-    query.journal = result.journal;
-    if (result.reads !== null && this.engine.db.changedSince(snapshot.ts, result.reads)) {
-      query.dirty = true;
-      this.needed = true;
-    }
-    const { outcome, logLines } = result;
-    const sent = JSON.stringify([outcome.ok ? encodeValue(outcome.value) : outcome.failure.text, outcome.ok, logLines]);
-    if (sent === query.sent || !this.queries.has(query.id)) return null;
-    query.sent = sent;
-    const common = { queryId: query.id, logLines, journal: result.journal };
-    if (outcome.ok) return { type: "QueryUpdated", ...common, value: encodeValue(outcome.value) };
-    const { data } = outcome.failure;
-    return {
-      type: "QueryFailed",
-      ...common,
-      errorMessage: clientError(result.requestId, outcome.failure),
-      ...(data === undefined ? {} : { errorData: data }),
-    };
-  }
-
-  private sendTransition(message: Record<string, unknown>): void {
-    const text = JSON.stringify(message);
-    if (text.length <= CHUNK_BYTES || !understandsChunks(this.clientVersion)) {
-      this.send(message);
-      return;
-    }
-    const totalParts = Math.ceil(text.length / CHUNK_BYTES);
-    for (let partNumber = 0; partNumber < totalParts; partNumber++) {
-      const chunk = text.slice(partNumber * CHUNK_BYTES, (partNumber + 1) * CHUNK_BYTES);
-      this.send({ type: "TransitionChunk", chunk, partNumber, totalParts, transitionId: String(text.length) });
-    }
+    this.outbox.sendTransition({
+      type: "Transition",
+      startVersion,
+      endVersion: { ...target, ts: encodeTs(target.ts) },
+      modifications,
+      ...(this.clockSkew === null ? {} : { clientClockSkew: this.clockSkew }),
+    });
   }
 
   /** An expired token is noticed when it is used. */
-  private expired(): boolean {
-    if (this.identity.kind !== "user" || this.identity.expires === null || this.identity.expires > this.engine.clock.nowMs()) return false;
+  private expired(identity: Identity): boolean {
+    if (identity.kind !== "user" || identity.expires === null || identity.expires > this.engine.clock.nowMs()) return false;
     this.send({ type: "AuthError", error: "Convex token identity expired", baseVersion: this.wanted.identity, authUpdateAttempted: false });
     this.close(1000, "AuthError");
     return true;
@@ -315,27 +246,28 @@ export class SyncConnection {
 
   // ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  private request(call: { udfPath: string; args: unknown; componentPath: string | undefined }): CallRequest {
+  private request(call: { path: FunctionPath; args: unknown[]; componentPath: string | undefined }, identity: Identity): CallRequest {
     return {
-      path: parsePath(call.udfPath),
-      args: call.args ?? [{}],
-      identity: this.identity,
+      path: call.path,
+      args: call.args,
+      identity,
       ...(call.componentPath === undefined ? {} : { componentPath: call.componentPath }),
       request: this.facts,
       caller: "SyncWorker",
     };
   }
 
-  private mutation(message: ClientMessage & { type: "Mutation" | "Action" }): void {
-    if (this.pendingMutations >= MAX_PENDING_MUTATIONS) {
+  /** One after the other, each as the identity the client had when it asked. */
+  private mutation(message: Request): void {
+    if (this.pendingMutations >= MAX_PENDING) {
       this.close(1013, "TooManyConcurrentMutations");
       return;
     }
     this.pendingMutations += 1;
-    const request = { ...this.request(message), requestId: socketRequestId(this.session, message.requestId) };
+    const request = { ...this.request(message, this.identity), requestId: socketRequestId(this.session, message.requestId) };
     this.mutations = this.mutations.then(async () => {
       try {
-        if (this.closed || this.expired()) return;
+        if (this.closed || this.expired(request.identity)) return;
         const result = await this.memory.once(this.session, message.requestId, () => this.engine.caller.mutation(request));
         this.respond("MutationResponse", message.requestId, result);
       } catch (error) {
@@ -346,13 +278,20 @@ export class SyncConnection {
     });
   }
 
-  private async action(message: ClientMessage & { type: "Mutation" | "Action" }): Promise<void> {
+  private async action(message: Request): Promise<void> {
+    if (this.pendingActions >= MAX_PENDING) {
+      this.close(1013, "TooManyConcurrentActions");
+      return;
+    }
+    this.pendingActions += 1;
+    const request = { ...this.request(message, this.identity), requestId: socketRequestId(this.session, message.requestId) };
     try {
-      if (this.expired()) return;
-      const result = await this.engine.caller.action({ ...this.request(message), requestId: socketRequestId(this.session, message.requestId) });
-      this.respond("ActionResponse", message.requestId, result);
+      if (this.expired(request.identity)) return;
+      this.respond("ActionResponse", message.requestId, await this.engine.caller.action(request));
     } catch (error) {
       this.failed(error);
+    } finally {
+      this.pendingActions -= 1;
     }
   }
 
@@ -378,20 +317,4 @@ export class SyncConnection {
     }
     this.update();
   }
-}
-
-function parsePath(text: string): ReturnType<typeof parseFunctionPath> {
-  try {
-    return parseFunctionPath(text);
-  } catch (error) {
-    if (error instanceof UserError) throw new BadMessage(error.message);
-    throw error;
-  }
-}
-
-/** TransitionChunk is known to npm clients from 1.27.5 on. */
-function understandsChunks(version: string): boolean {
-  const parts = version.split(".").map(Number);
-  const [major = 0, minor = 0, patch = 0] = parts;
-  return parts.length === 3 && (major > 1 || (major === 1 && (minor > 27 || (minor === 27 && patch >= 5))));
 }

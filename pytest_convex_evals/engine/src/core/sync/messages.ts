@@ -1,14 +1,24 @@
 /** Shapes of the sync protocol's messages from clients, checked, and small encodings. */
 
+import { UserError } from "../errors.js";
+import { parseFunctionPath, type FunctionPath } from "../functions/paths.js";
+
+/** The function a message names, its arguments and its component. */
+interface Named {
+  path: FunctionPath;
+  args: unknown[];
+  componentPath: string | undefined;
+}
+
 export type ClientMessage =
   | { type: "Connect"; sessionId: string; maxObservedTimestamp: bigint | null; clientTs: number | null }
   | { type: "Authenticate"; baseVersion: number; tokenType: "Admin" | "User" | "None"; value: string; actingAs: unknown }
   | { type: "ModifyQuerySet"; baseVersion: number; newVersion: number; modifications: QueryChange[] }
-  | { type: "Mutation" | "Action"; requestId: number; udfPath: string; args: unknown; componentPath: string | undefined }
+  | ({ type: "Mutation" | "Action"; requestId: number } & Named)
   | { type: "Event" };
 
 export type QueryChange =
-  | { type: "Add"; queryId: number; udfPath: string; args: unknown; journal: string | null; componentPath: string | undefined }
+  | ({ type: "Add"; queryId: number; journal: string | null } & Named)
   | { type: "Remove"; queryId: number };
 
 /** Thrown for frames that are not messages of the protocol. */
@@ -24,6 +34,17 @@ function string(raw: Record<string, unknown>, name: string): string {
   const value = raw[name];
   if (typeof value !== "string") throw new BadMessage(`invalid ${name}`);
   return value;
+}
+
+function named(raw: Record<string, unknown>): Named {
+  const args = raw["args"] ?? [{}];
+  if (!Array.isArray(args)) throw new BadMessage("invalid args");
+  try {
+    return { path: parseFunctionPath(string(raw, "udfPath")), args, componentPath: optional(raw["componentPath"]) };
+  } catch (error) {
+    if (error instanceof UserError) throw new BadMessage(error.message);
+    throw error;
+  }
 }
 
 const optional = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
@@ -67,13 +88,7 @@ export function parseMessage(text: string): ClientMessage {
       };
     case "Mutation":
     case "Action":
-      return {
-        type: raw["type"],
-        requestId: number(raw, "requestId"),
-        udfPath: string(raw, "udfPath"),
-        args: raw["args"],
-        componentPath: optional(raw["componentPath"]),
-      };
+      return { type: raw["type"], requestId: number(raw, "requestId"), ...named(raw) };
     case "Event":
       return { type: "Event" };
     default:
@@ -85,14 +100,7 @@ function parseChange(raw: Record<string, unknown>): QueryChange {
   if (typeof raw !== "object" || raw === null) throw new BadMessage("invalid modification");
   if (raw["type"] === "Remove") return { type: "Remove", queryId: number(raw, "queryId") };
   if (raw["type"] !== "Add") throw new BadMessage("invalid modification");
-  return {
-    type: "Add",
-    queryId: number(raw, "queryId"),
-    udfPath: string(raw, "udfPath"),
-    args: raw["args"],
-    journal: optional(raw["journal"]) ?? null,
-    componentPath: optional(raw["componentPath"]),
-  };
+  return { type: "Add", queryId: number(raw, "queryId"), journal: optional(raw["journal"]) ?? null, ...named(raw) };
 }
 
 export function encodeTs(ts: bigint): string {

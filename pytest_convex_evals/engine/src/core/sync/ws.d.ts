@@ -5,9 +5,7 @@ declare module "ws" {
   import type { Duplex } from "node:stream";
 
   export class WebSocket {
-    readonly readyState: number;
-    readonly bufferedAmount: number;
-    send(data: string): void;
+    send(data: string, written?: (error?: Error) => void): void;
     ping(): void;
     close(code?: number, reason?: string): void;
     terminate(): void;

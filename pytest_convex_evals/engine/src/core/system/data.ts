@@ -1,19 +1,23 @@
 /** System functions that read and write documents. */
 
 import { deleteDocument, getDocument, insertDocument, patchDocument, replaceDocument } from "../db/documents.js";
-import { checkPageRequest, readPage, type PageRequest } from "../db/pagination.js";
-import { compileFilter } from "../db/filter.js";
+import { readPage } from "../db/pagination.js";
 import { compileQuery, QueryStream } from "../db/query.js";
-import { docCount, docsOf, isSystemTable } from "../db/tables.js";
+import { docCount, docsOf, isSystemTable, type Doc } from "../db/tables.js";
 import { JsFailure, UserError } from "../errors.js";
 import { KEY_END } from "../values/order.js";
-import { isObject, makeObject, type Value, type ValueObject } from "../values/value.js";
+import { isObject, makeObject, type Value } from "../values/value.js";
+import { any, listOf, number, object, optional, order, orNull, pagination, string, takes } from "./arguments.js";
 import type { SystemCall, SystemFunction } from "./functions.js";
+import { checkedPageRequest, pageValue } from "./pages.js";
 
 const MAX_DOCUMENTS = 4096;
 const CLEAR_ROWS = 4000;
 const CLEAR_BYTES = 3_000_000;
 const DEFAULT_LIMIT = 32;
+const READ_LIMITS = new Set(["TooManyDocumentsRead", "TooManyBytesRead"]);
+/** Operators of a dashboard's filter that the engine knows; others let every row pass. */
+const FILTER_OPERATORS = ["eq", "neq", "gt", "gte", "lt", "lte"];
 
 const text = (value: Value | undefined): string => (typeof value === "string" ? value : "");
 
@@ -25,6 +29,16 @@ function scan(table: string, order: "asc" | "desc"): unknown {
   return { source: { type: "FullTableScan", tableName: table, order }, operators: [] };
 }
 
+/** The next row, or null at the end of the table and where a read limit is reached. */
+function nextReadable(stream: QueryStream): Doc | null {
+  try {
+    return stream.next();
+  } catch (error) {
+    if (error instanceof UserError && READ_LIMITS.has(error.code)) return null;
+    throw error;
+  }
+}
+
 function listTableScan({ tx, namespace, args }: SystemCall): Value {
   const table = text(args["table"]);
   if (table === "") return [];
@@ -33,37 +47,15 @@ function listTableScan({ tx, namespace, args }: SystemCall): Value {
   const stream = new QueryStream(tx, compileQuery(tx, namespace, scan(table, "desc")));
   const docs: Value[] = [];
   while (docs.length < limit) {
-    const doc = stream.next();
+    const doc = nextReadable(stream);
     if (doc === null) break;
     docs.push(doc.value);
   }
   return docs;
 }
 
-function pageRequest(options: Value | undefined): PageRequest {
-  const given: ValueObject = isObject(options) ? options : makeObject([]);
-  const number = (name: string): number | null => (typeof given[name] === "number" ? given[name] : null);
-  const cursor = (name: string): string | null => (typeof given[name] === "string" ? given[name] : null);
-  return {
-    cursor: cursor("cursor"),
-    endCursor: cursor("endCursor"),
-    numItems: number("numItems") ?? 0,
-    maximumRowsRead: number("maximumRowsRead"),
-    maximumBytesRead: number("maximumBytesRead"),
-  };
-}
-
-function page(call: SystemCall, table: string, order: "asc" | "desc"): Value {
-  const request = pageRequest(call.args["paginationOpts"]);
-  checkPageRequest(request);
-  const found = readPage(call.tx, compileQuery(call.tx, call.namespace, scan(table, order)), request, call.engine.cursors);
-  return makeObject([
-    ["page", found.docs.map((doc) => doc.value)],
-    ["isDone", found.isDone],
-    ["continueCursor", found.continueCursor],
-    ["splitCursor", found.splitCursor],
-    ["pageStatus", found.pageStatus],
-  ]);
+function page(call: SystemCall, query: unknown): Value {
+  return pageValue(readPage(call.tx, compileQuery(call.tx, call.namespace, query), checkedPageRequest(call), call.engine.cursors));
 }
 
 function addDocument({ tx, namespace, args }: SystemCall): Value {
@@ -147,7 +139,10 @@ function createTable({ tx, namespace, args }: SystemCall): Value {
   return null;
 }
 
-const PUBLIC_NAMES: Record<string, string> = { _file_storage: "_storage", _scheduled_jobs: "_scheduled_functions" };
+const PUBLIC_NAMES: ReadonlyMap<string, string> = new Map([
+  ["_file_storage", "_storage"],
+  ["_scheduled_jobs", "_scheduled_functions"],
+]);
 
 function getById({ tx, namespace, args }: SystemCall): Value {
   const id = text(args["id"]);
@@ -167,43 +162,63 @@ function listById(call: SystemCall): Value {
 }
 
 function tableSize({ tx, namespace, args }: SystemCall): Value {
-  const name = text(args["tableName"]);
+  const given = text(args["tableName"]);
+  const name = PUBLIC_NAMES.get(given) ?? given;
   tx.reads.add(namespace, name, "by_id", "", KEY_END);
-  const table = tx.table(namespace, PUBLIC_NAMES[name] ?? name);
+  const table = tx.table(namespace, name);
   return table === undefined ? 0 : docCount(table);
 }
 
-function paginatedTableDocuments(call: SystemCall): Value {
-  const encoded = text(call.args["filters"]);
-  if (encoded === "") return page(call, text(call.args["table"]), "desc");
-  const filters = JSON.parse(Buffer.from(encoded, "base64").toString()) as { clauses?: { op: string; field: string; value: unknown; enabled?: boolean }[]; order?: "asc" | "desc" };
-  const operators = (filters.clauses ?? [])
-    .filter((clause) => clause.enabled !== false && ["eq", "neq", "gt", "gte", "lt", "lte"].includes(clause.op))
-    .map((clause) => ({ filter: { [`$${clause.op}`]: [{ $field: clause.field }, { $literal: clause.value ?? { $undefined: null } }] } }));
-  for (const operator of operators) compileFilter(operator.filter);
-  const request = pageRequest(call.args["paginationOpts"]);
-  checkPageRequest(request);
-  const query = { source: { type: "FullTableScan", tableName: text(call.args["table"]), order: filters.order ?? "desc" }, operators };
-  const found = readPage(call.tx, compileQuery(call.tx, call.namespace, query), request, call.engine.cursors);
-  return makeObject([
-    ["page", found.docs.map((doc) => doc.value)],
-    ["isDone", found.isDone],
-    ["continueCursor", found.continueCursor],
-  ]);
+interface Clause {
+  op: string;
+  field: string;
+  value: unknown;
 }
 
+function paginatedTableDocuments(call: SystemCall): Value {
+  const table = text(call.args["table"]);
+  const { clauses, direction } = parseFilters(text(call.args["filters"]));
+  const operators = clauses.map(({ op, field, value }) => ({ filter: { [`$${op}`]: [{ $field: field }, { $literal: value ?? { $undefined: null } }] } }));
+  return page(call, { source: { type: "FullTableScan", tableName: table, order: direction }, operators });
+}
+
+function parseFilters(encoded: string): { clauses: Clause[]; direction: "asc" | "desc" } {
+  if (encoded === "") return { clauses: [], direction: "desc" };
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(Buffer.from(encoded, "base64").toString());
+  } catch {
+    throw new UserError("InvalidFilters", "Invalid filters: not base64 of JSON");
+  }
+  const filters = (typeof parsed === "object" && parsed !== null ? parsed : {}) as { clauses?: unknown; order?: unknown };
+  const listed = Array.isArray(filters.clauses) ? (filters.clauses as unknown[]) : [];
+  return { clauses: listed.filter(isClause), direction: filters.order === "asc" ? "asc" : "desc" };
+}
+
+function isClause(raw: unknown): raw is Clause {
+  const clause = raw as { op?: unknown; field?: unknown; enabled?: unknown } | null;
+  return typeof clause?.op === "string" && FILTER_OPERATORS.includes(clause.op) && typeof clause.field === "string" && clause.enabled !== false;
+}
+
+const query = (args: Parameters<typeof takes>[0], run: SystemFunction["run"]): SystemFunction => ({ kind: "Query", args: takes(args), run });
+const mutation = (args: Parameters<typeof takes>[0], run: SystemFunction["run"]): SystemFunction => ({ kind: "Mutation", args: takes(args), run });
+const ROW = object({ id: string, tableName: string });
+
 export const DATA_FUNCTIONS: [string, SystemFunction][] = [
-  ["frontend/listTableScan:default", { kind: "Query", args: ["table", "limit"], run: listTableScan }],
-  ["frontend/paginatedTableDocuments:default", { kind: "Query", args: ["paginationOpts", "table", "filters"], run: paginatedTableDocuments }],
-  ["frontend/getById:default", { kind: "Query", args: ["id"], run: getById }],
-  ["frontend/listById:default", { kind: "Query", args: ["ids"], run: listById }],
-  ["frontend/addDocument:default", { kind: "Mutation", args: ["table", "documents"], run: addDocument }],
-  ["frontend/replaceDocument:default", { kind: "Mutation", args: ["id", "document"], run: replace }],
-  ["frontend/patchDocumentsFields:default", { kind: "Mutation", args: ["table", "fields", "ids"], run: patchFields }],
-  ["frontend/deleteDocuments:default", { kind: "Mutation", args: ["toDelete"], run: deleteDocuments }],
-  ["frontend/clearTablePage:default", { kind: "Mutation", args: ["tableName", "cursor"], run: clearTablePage }],
-  ["frontend/createTable:default", { kind: "Mutation", args: ["table"], run: createTable }],
-  ["frontend/tableSize:default", { kind: "Query", args: ["tableName"], run: tableSize }],
-  ["cli/tableSize:default", { kind: "Query", args: ["tableName"], run: tableSize }],
-  ["cli/tableData:default", { kind: "Query", args: ["table", "order", "paginationOpts"], run: (call) => page(call, text(call.args["table"]), call.args["order"] === "asc" ? "asc" : "desc") }],
+  ["frontend/listTableScan:default", query({ table: orNull(string), limit: optional(number) }, listTableScan)],
+  ["frontend/paginatedTableDocuments:default", query({ paginationOpts: pagination, table: orNull(string), filters: optional(orNull(string)) }, paginatedTableDocuments)],
+  ["frontend/getById:default", query({ id: string }, getById)],
+  ["frontend/listById:default", query({ ids: listOf(ROW) }, listById)],
+  ["frontend/addDocument:default", mutation({ table: string, documents: listOf(any) }, addDocument)],
+  ["frontend/replaceDocument:default", mutation({ id: string, document: any }, replace)],
+  ["frontend/patchDocumentsFields:default", mutation({ table: string, fields: any, ids: optional(listOf(string)) }, patchFields)],
+  ["frontend/deleteDocuments:default", mutation({ toDelete: listOf(ROW) }, deleteDocuments)],
+  ["frontend/clearTablePage:default", mutation({ tableName: string, cursor: orNull(string) }, clearTablePage)],
+  ["frontend/createTable:default", mutation({ table: string }, createTable)],
+  ["frontend/tableSize:default", query({ tableName: string }, tableSize)],
+  ["cli/tableSize:default", query({ tableName: string }, tableSize)],
+  [
+    "cli/tableData:default",
+    query({ table: string, order: optional(order), paginationOpts: pagination }, (call) => page(call, scan(text(call.args["table"]), call.args["order"] === "asc" ? "asc" : "desc"))),
+  ],
 ];

@@ -1,16 +1,15 @@
-/** System functions that describe the deployment: schemas, functions, crons, components, environment. */
+/** System functions that describe the deployment: schemas, functions, components, environment. */
 
 import { docCount, isSystemTable } from "../db/tables.js";
-import type { CronSchedule, ModuleInfo } from "../deployment.js";
+import { findFunction, type ModuleInfo } from "../deployment.js";
+import type { Engine } from "../engine.js";
+import { parseFunctionPath } from "../functions/paths.js";
 import { schemaJson } from "../schema/schema.js";
-import type { CronJob, CronRun } from "../time/crons.js";
 import { KEY_END } from "../values/order.js";
 import { makeObject, parseValue, type Json, type Value } from "../values/value.js";
+import { pagination, string, takes } from "./arguments.js";
 import type { SystemCall, SystemFunction } from "./functions.js";
-import type { Engine } from "../engine.js";
-
-const KEPT_RUNS = 5;
-const NS_PER_MS = 1_000_000;
+import { cronSpecValue } from "./jobs.js";
 
 function getSchemas({ engine, namespace }: SystemCall): Value {
   const schema = engine.db.schemas.get(namespace);
@@ -34,72 +33,6 @@ export function apiSpec(engine: Engine, namespace: string): Json {
     for (const route of module.httpRoutes ?? []) spec.push({ functionType: "HttpAction", method: route.method, path: route.path });
   }
   return spec;
-}
-
-const int = (value: number): bigint => BigInt(Math.round(value));
-const ns = (ms: number): bigint => (Number.isFinite(ms) ? BigInt(Math.floor(ms)) * BigInt(NS_PER_MS) : 0n);
-
-function scheduleValue(schedule: CronSchedule): Value {
-  const entries: [string, Value][] = Object.entries(schedule).map(([name, value]) => [name, typeof value === "number" ? int(value) : (value as string)]);
-  return makeObject(entries);
-}
-
-function argsBytes(args: unknown[]): Value {
-  return new Uint8Array(Buffer.from(JSON.stringify(args)));
-}
-
-function runValue(job: CronJob, run: CronRun): Value {
-  const status =
-    run.status.type === "success"
-      ? makeObject([["type", "success"], ["result", makeObject([["type", "default"], ["value", run.status.value]])]])
-      : run.status.type === "err"
-        ? makeObject([["type", "err"], ["error", run.status.error]])
-        : makeObject([["type", "canceled"], ["num_canceled", int(run.status.skipped)]]);
-  return makeObject([
-    ["_id", job.id],
-    ["_creationTime", run.at],
-    ["name", run.cron],
-    ["ts", ns(run.scheduledFor)],
-    ["udfPath", run.udfPath],
-    ["udfArgs", argsBytes(job.spec.args)],
-    ["status", status],
-    ["logLines", makeObject([["logLines", run.logLines], ["isTruncated", false]])],
-    ["executionTime", run.executionTime],
-  ]);
-}
-
-function listCronJobs({ engine, namespace }: SystemCall): Value {
-  return engine.crons
-    .all()
-    .filter((job) => job.component === namespace)
-    .map((job) => {
-      const last = job.runs[job.runs.length - 1];
-      return makeObject([
-        ["_id", job.id],
-        ["_creationTime", job.creationTime],
-        ["name", job.spec.name],
-        ["cronSpec", makeObject([["cronSchedule", scheduleValue(job.spec.schedule)], ["udfPath", job.spec.udfPath], ["udfArgs", argsBytes(job.spec.args)]])],
-        ["lastRun", last === undefined ? null : runValue(job, last)],
-        [
-          "nextRun",
-          makeObject([
-            ["_id", job.id],
-            ["_creationTime", job.creationTime],
-            ["cronJobId", job.id],
-            ["state", makeObject([["type", job.running ? "inProgress" : "pending"]])],
-            ["prevTs", job.prevMs === null ? null : ns(job.prevMs)],
-            ["nextTs", ns(job.nextMs)],
-          ]),
-        ],
-      ]);
-    });
-}
-
-function listCronJobRuns({ engine, namespace }: SystemCall): Value {
-  return engine.crons
-    .all()
-    .filter((job) => job.component === namespace)
-    .flatMap((job) => job.runs.slice(-KEPT_RUNS).map((run) => runValue(job, run)));
 }
 
 function listComponents({ engine }: SystemCall): Value {
@@ -151,7 +84,27 @@ function moduleValue(module: ModuleInfo): Value {
       ["returns", fn.returnsJson],
     ]),
   );
-  return [module.path, makeObject([["functions", functions], ["sourcePackageId", null]])];
+  const routes = (module.httpRoutes ?? []).map(({ method, path }) =>
+    makeObject([
+      ["name", `${method} ${path}`],
+      ["udfType", "HttpAction"],
+      ["visibility", makeObject([["kind", "public"]])],
+      ["args", null],
+      ["returns", null],
+    ]),
+  );
+  const crons: Value = (module.crons ?? []).map((spec) => [spec.name, cronSpecValue({ spec })]);
+  return [
+    module.path,
+    makeObject([["functions", [...functions, ...routes]], ["sourcePackageId", null], ...(module.crons === null ? [] : ([["cronSpecs", crons]] as [string, Value][]))]),
+  ];
+}
+
+/** The JSON text of what a function takes, or null when there is no such function. */
+function argsValidator({ engine, namespace, args }: SystemCall): Value {
+  const path = parseFunctionPath(args["function"] as string);
+  const component = engine.deployment.component(namespace);
+  return component === null ? null : (findFunction(component, path.module, path.fn)?.fn.argsJson ?? null);
 }
 
 function listModules({ engine, namespace }: SystemCall): Value {
@@ -168,35 +121,34 @@ function sizeOfAll({ tx, namespace }: SystemCall): Value {
   return size;
 }
 
-const query = (args: readonly string[], run: (call: SystemCall) => Value): SystemFunction => ({ kind: "Query", args, run });
+const query = (args: Parameters<typeof takes>[0], run: (call: SystemCall) => Value): SystemFunction => ({ kind: "Query", args: takes(args), run });
 
 export const DEPLOYMENT_FUNCTIONS: [string, SystemFunction][] = [
-  ["frontend/getSchemas:default", query([], getSchemas)],
-  ["frontend/getSchemas:schemaValidationProgress", query([], () => null)],
-  ["frontend/listCronJobs:default", query([], listCronJobs)],
-  ["frontend/listCronJobRuns:default", query([], listCronJobRuns)],
-  ["frontend/components:list", query([], listComponents)],
-  ["frontend/modules:list", query([], listModules)],
-  ["frontend/modules:listForAllComponents", query([], (call) => call.engine.deployment.components().map((component) => [call.engine.componentId(component.path), listModules({ ...call, namespace: component.path })]))],
-  ["frontend/getTableMapping:default", query([], tableMapping)],
-  ["frontend/tableSize:sizeOfAllTables", query([], sizeOfAll)],
-  ["frontend/listEnvironmentVariables:default", query([], environment)],
-  ["frontend/getVersion:default", query([], ({ engine }) => engine.deployment.definitions.get("")?.serverVersion ?? null)],
-  ["frontend/deploymentState:deploymentState", query([], () => makeObject([["state", "running"]]))],
-  ["frontend/convexCloudUrl:default", query([], ({ engine }) => engine.cloudUrl)],
-  ["frontend/convexSiteUrl:default", query([], ({ engine }) => engine.siteUrl)],
-  ["cli/modules:apiSpec", query([], ({ engine, namespace }) => parseValue(apiSpec(engine, namespace)))],
-  ["cli/convexUrl:cloudUrl", query([], ({ engine }) => engine.cloudUrl)],
-  ["cli/convexUrl:siteUrl", query([], ({ engine }) => engine.siteUrl)],
-  ["cli/queryEnvironmentVariables:default", query([], environment)],
-  ["cli/queryEnvironmentVariables:get", query(["name"], ({ engine, args }) => {
-    const name = String(args["name"]);
+  ["frontend/getSchemas:default", query({}, getSchemas)],
+  ["frontend/getSchemas:schemaValidationProgress", query({}, () => null)],
+  ["frontend/components:list", query({}, listComponents)],
+  ["frontend/modules:list", query({}, listModules)],
+  ["frontend/modules:listForAllComponents", query({}, (call) => call.engine.deployment.components().map((component) => [call.engine.componentId(component.path), listModules({ ...call, namespace: component.path })]))],
+  ["frontend/modules:argsValidator", query({ function: string }, argsValidator)],
+  ["frontend/getTableMapping:default", query({}, tableMapping)],
+  ["frontend/tableSize:sizeOfAllTables", query({}, sizeOfAll)],
+  ["frontend/listEnvironmentVariables:default", query({}, environment)],
+  ["frontend/getVersion:default", query({}, ({ engine }) => engine.deployment.definitions.get("")?.serverVersion ?? null)],
+  ["frontend/deploymentState:deploymentState", query({}, () => makeObject([["state", "running"]]))],
+  ["frontend/convexCloudUrl:default", query({}, ({ engine }) => engine.cloudUrl)],
+  ["frontend/convexSiteUrl:default", query({}, ({ engine }) => engine.siteUrl)],
+  ["cli/modules:apiSpec", query({}, ({ engine, namespace }) => parseValue(apiSpec(engine, namespace)))],
+  ["cli/convexUrl:cloudUrl", query({}, ({ engine }) => engine.cloudUrl)],
+  ["cli/convexUrl:siteUrl", query({}, ({ engine }) => engine.siteUrl)],
+  ["cli/queryEnvironmentVariables:default", query({}, environment)],
+  ["cli/queryEnvironmentVariables:get", query({ name: string }, ({ engine, args }) => {
+    const name = args["name"] as string;
     const value = engine.env.get(name);
     return value === undefined ? null : makeObject([["name", name], ["value", value]]);
   })],
-  ["cli/tables:default", query(["paginationOpts"], cliTables)],
-  ["cli/queryTable:default", query(["tableName"], ({ tx, namespace, args }) => {
-    tx.reads.add(namespace, String(args["tableName"]), "by_id", "", KEY_END);
+  ["cli/tables:default", query({ paginationOpts: pagination }, cliTables)],
+  ["cli/queryTable:default", query({ tableName: string }, ({ tx, namespace, args }) => {
+    tx.reads.add(namespace, args["tableName"] as string, "by_id", "", KEY_END);
     return Number(tx.base.ts % 1_000_000_007n);
   })],
 ];

@@ -7,9 +7,13 @@ import { JsFailure, SystemError, UserError } from "../errors.js";
 import type { CallRequest } from "../functions/caller.js";
 import type { FunctionPath } from "../functions/paths.js";
 import { notFound } from "../functions/validation.js";
+import { checkValue } from "../validators/check.js";
+import type { Validator } from "../validators/validator.js";
 import { isObject, parseValue, type Value } from "../values/value.js";
 import { DATA_FUNCTIONS } from "./data.js";
 import { DEPLOYMENT_FUNCTIONS } from "./deployment.js";
+import { FILE_FUNCTIONS } from "./files.js";
+import { JOB_FUNCTIONS } from "./jobs.js";
 
 export interface SystemCall {
   engine: Engine;
@@ -21,20 +25,27 @@ export interface SystemCall {
 
 export interface SystemFunction {
   kind: "Query" | "Mutation";
-  /** Names of arguments beside `componentId`. */
-  args: readonly string[];
+  args: Validator;
   run(call: SystemCall): Value;
 }
 
-const FUNCTIONS: ReadonlyMap<string, SystemFunction> = new Map([...DATA_FUNCTIONS, ...DEPLOYMENT_FUNCTIONS]);
+const FUNCTIONS: ReadonlyMap<string, SystemFunction> = new Map([...DATA_FUNCTIONS, ...DEPLOYMENT_FUNCTIONS, ...FILE_FUNCTIONS, ...JOB_FUNCTIONS]);
 
 export function isSystemPath(path: FunctionPath): boolean {
   return path.module.startsWith("_system/");
 }
 
+function find(path: FunctionPath): SystemFunction | undefined {
+  return FUNCTIONS.get(`${path.module.slice("_system/".length).replace(/\.js$/, "")}:${path.fn}`);
+}
+
+/** What a system function is; unknown ones are looked for as queries. */
+export function systemKind(path: FunctionPath): "Query" | "Mutation" {
+  return find(path)?.kind ?? "Query";
+}
+
 export function runSystemFunction(engine: Engine, tx: Transaction, request: CallRequest, kind: "Query" | "Mutation"): Value {
-  const name = `${request.path.module.slice("_system/".length).replace(/\.js$/, "")}:${request.path.fn}`;
-  const found = FUNCTIONS.get(name);
+  const found = find(request.path);
   if (kind === "Mutation" && !isAdmin(request.identity)) {
     throw new SystemError("SystemIdentityRequired", "Operation mutation not permitted", 403);
   }
@@ -43,11 +54,8 @@ export function runSystemFunction(engine: Engine, tx: Transaction, request: Call
   const list = Array.isArray(request.args) ? (request.args as unknown[]) : [request.args];
   const args = parseValue(list[0] ?? {});
   if (!isObject(args)) throw new JsFailure("Uncaught Error: Expected an object as the function's argument.");
-  for (const given of Object.keys(args)) {
-    if (given !== "componentId" && !found.args.includes(given)) {
-      throw new JsFailure(`Uncaught Error: Object contains extra field \`${given}\` that is not in the validator.`);
-    }
-  }
+  const problem = checkValue(found.args, args, tx.tableNames(""));
+  if (problem !== null) throw new JsFailure(`Uncaught Error: ${problem}`);
   const namespace = componentOf(engine, args["componentId"], request.componentPath);
   try {
     return found.run({ engine, tx, namespace, args });
