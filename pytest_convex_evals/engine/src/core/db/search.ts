@@ -10,6 +10,7 @@ import type { SearchIndex } from "../schema/schema.js";
 import { parseFieldPath, valueAt } from "../values/names.js";
 import { compareStrings, encodeKey, keyAfter, valuesEqual } from "../values/order.js";
 import { parseMaybeValue, type MaybeValue } from "../values/value.js";
+import { Heap } from "./heap.js";
 import type { RowSource } from "./query.js";
 import { docById, docCount, type Doc, type Table } from "./tables.js";
 import { tokenize, tokensAt, type Posting, type TextIndex } from "./text.js";
@@ -102,8 +103,8 @@ function findSearchIndex(tx: Transaction, namespace: string, table: string, name
 }
 
 class SearchScan implements RowSource {
-  private found: Doc[] | null = null;
-  private at = 0;
+  private found: Generator<Doc> | null = null;
+  private returned = 0;
 
   constructor(
     private readonly tx: Transaction,
@@ -114,15 +115,15 @@ class SearchScan implements RowSource {
 
   next(): Doc | null {
     this.found ??= this.search();
-    if (this.at >= MAX_CANDIDATES) {
+    if (this.returned >= MAX_CANDIDATES) {
       throw new UserError(
         "SearchQueryScannedTooManyDocumentsError",
         `Search query scanned too many documents (fetched ${MAX_CANDIDATES}). Consider using a smaller limit, paginating the query, or using a filter field to limit the results.`,
       );
     }
-    const doc = this.found[this.at];
-    if (doc === undefined) return null;
-    this.at += 1;
+    const { done, value: doc } = this.found.next() as IteratorResult<Doc, undefined>;
+    if (done === true) return null;
+    this.returned += 1;
     const key = encodeKey(doc.id);
     this.tx.reads.add(this.namespace, this.table, "by_id", key, keyAfter(key));
     this.tx.checkRanges();
@@ -130,14 +131,14 @@ class SearchScan implements RowSource {
     return doc;
   }
 
-  private search(): Doc[] {
+  private *search(): Generator<Doc> {
     const { tx, namespace, table, wanted } = this;
     const { path, terms } = wanted;
-    if (terms.length === 0 || wanted.contradicts) return [];
+    if (terms.length === 0 || wanted.contradicts) return;
     tx.reads.addPredicate(namespace, table, (doc) => satisfies(doc, wanted.filters) && tokensAt(doc.value, path).some((token) => boostOf(token, terms) > 0));
     const state = tx.table(namespace, table);
     const text = state?.texts.get(wanted.field);
-    return state === undefined || text === undefined ? [] : best(state, text, wanted);
+    if (state !== undefined && text !== undefined) yield* ranked(state, text, wanted);
   }
 }
 
@@ -151,17 +152,20 @@ function satisfies(doc: Doc, filters: readonly Filter[]): boolean {
   return filters.every((filter) => valuesEqual(valueAt(doc.value, filter.path), filter.value));
 }
 
-/** The best documents in order: by score, then newest first. */
-function best(table: Table, text: TextIndex, { terms, filters }: Wanted): Doc[] {
-  const scored = [...scores(text, keptTerms(text, terms, filters.length), docCount(table)).values()];
-  scored.sort((a, b) => b.score - a.score || b.posting.creationTime - a.posting.creationTime || compareStrings(b.posting.id, a.posting.id));
-  const found: Doc[] = [];
-  for (const { posting } of scored) {
-    if (found.length >= MAX_CANDIDATES) break;
-    const doc = docById(table, posting.id) as Doc;
-    if (satisfies(doc, filters)) found.push(doc);
+/** Documents in order: by score, then newest first. */
+function* ranked(table: Table, text: TextIndex, { terms, filters }: Wanted): Generator<Doc> {
+  const scored = scores(text, keptTerms(text, terms, filters.length), docCount(table));
+  const heap = new Heap([...scored.values()], isBefore);
+  for (let next = heap.pop(); next !== undefined; next = heap.pop()) {
+    const doc = docById(table, next.posting.id) as Doc;
+    if (satisfies(doc, filters)) yield doc;
   }
-  return found;
+}
+
+function isBefore(a: Scored, b: Scored): boolean {
+  if (a.score !== b.score) return a.score > b.score;
+  if (a.posting.creationTime !== b.posting.creationTime) return a.posting.creationTime > b.posting.creationTime;
+  return compareStrings(a.posting.id, b.posting.id) > 0;
 }
 
 interface Scored {
