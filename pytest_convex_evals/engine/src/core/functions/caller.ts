@@ -12,6 +12,7 @@ import type { Engine } from "../engine.js";
 import { ConflictError, JsFailure } from "../errors.js";
 import { RunnerDied, RunnerLost, userBudget } from "../runners/udf.js";
 import { runSystemFunction, isSystemPath } from "../system/functions.js";
+import type { JobRef } from "../time/jobs.js";
 import { encodeText, type Value } from "../values/value.js";
 import { actionSyscall } from "./actionSyscalls.js";
 import { NO_REQUEST, type CallRoot, type RequestFacts } from "./context.js";
@@ -38,7 +39,7 @@ export interface CallRequest {
   requestId?: string;
   /** Scheduler, crons and actions may call everything. */
   trusted?: boolean;
-  job?: { id: string; namespace: string } | null;
+  job?: JobRef | null;
   request?: RequestFacts;
   caller?: string;
   journal?: string | null;
