@@ -179,8 +179,8 @@ function scores(text: TextIndex, kept: readonly [string, number][], total: numbe
   const found = new Map<string, Scored>();
   for (const [term, boost] of kept) {
     const documents = text.documents(term);
-    const weight = boost * Math.log(1 + (total - documents.size + 0.5) / (documents.size + 0.5));
-    for (const [, posting] of documents.entries()) {
+    const weight = boost * Math.log(1 + (total - documents.length + 0.5) / (documents.length + 0.5));
+    for (const posting of documents) {
       const norm = 1.2 * (0.25 + (0.75 * fieldLength(posting.length)) / average);
       const part = Math.fround(weight * ((2.2 * posting.count) / (posting.count + norm)));
       const present = found.get(posting.id);
@@ -193,11 +193,16 @@ function scores(text: TextIndex, kept: readonly [string, number][], total: numbe
 
 /** At most 64 terms with those of the filters, each with its boost: exact before prefix, then in byte order. */
 function keptTerms(text: TextIndex, terms: readonly string[], filters: number): [string, number][] {
-  const found = new Set(terms.filter((term) => text.documents(term).size > 0));
-  for (const term of text.startingWith(terms[terms.length - 1] as string)) found.add(term);
+  const found = text.startingWith(terms[terms.length - 1] as string);
+  for (const term of terms) found.add(term);
   const all = [...found].map((term): [string, number] => [term, boostOf(term, terms)]);
   all.sort((a, b) => b[1] - a[1] || compareStrings(a[0], b[0]));
-  return all.slice(0, MAX_TERMS - filters);
+  const kept: [string, number][] = [];
+  for (const entry of all) {
+    if (kept.length >= MAX_TERMS - filters) break;
+    if (text.documents(entry[0]).length > 0) kept.push(entry);
+  }
+  return kept;
 }
 
 /** Lengths are exact up to 40, then rounded down to eight steps per octave. */
