@@ -59,9 +59,9 @@ def figures() -> Iterator[str]:
         taken = []
         for _ in range(_SEARCHES):
             first, second, third = source.choices(words, commonness, k=3)
+            args = {"text": f"{first} {second} {third[:2]}", "kind": 1.0}
             started = time.perf_counter()
-            text = f"{first} {second} {third[:2]}"
-            backend.call("query", "main:search", {"text": text, "kind": 1}, identity=ANONYMOUS, component="", deadline_s=60)
+            backend.call("query", "main:search", args, identity=ANONYMOUS, component="", deadline_s=60)
             taken.append((time.perf_counter() - started) * 1000)
     finally:
         backend.close()

@@ -56,7 +56,7 @@ def stored_length(tokens: int) -> int:
     return max(step for step in steps if step <= tokens)
 
 
-def expected(rows: list[dict[str, Any]], query: str, **filters: Any) -> list[int]:
+def expected(rows: list[dict[str, Any]], query: str, **filters: Any) -> list[Any]:
     """Numbers of the rows found, best first. `rows` are oldest first, their words separated by blanks."""
     terms = query.split()
     texts = [row["s"].split() for row in rows]
@@ -112,6 +112,37 @@ def test_the_index_finds_what_a_plain_reading_of_all_rows_finds(fresh: Core, see
     assert [find(fresh, query) for query in queries] == within
     for query in queries:
         assert find(fresh, query, '(q) => q.eq("a", 1)') == expected(rows, query, a=1), query
+
+
+def test_searches_between_changes_find_what_is_there(fresh: Core) -> None:
+    """Few changes and many, before and after the index has taken them in, in one transaction and by snapshots beside it."""
+    source = random.Random(11)
+    rows: dict[str, dict[str, Any]] = {}
+    for step, count in enumerate([1, 3, 70, 5, 200, 1, 30]):
+        added = [{"n": f"{step}.{at}", "s": random_text(source)} for at in range(count)]
+        rows |= dict(zip(put(fresh, *added), added, strict=True))
+        assert find(fresh, "ant be") == expected(list(rows.values()), "ant be"), step
+        changes: list[list[Any]] = []
+        for key in source.sample(sorted(rows), len(rows) // 3):
+            text = source.choice([None, random_text(source)])
+            changes.append([key, text])
+        change = f"""{FIND} const seen = [];
+            for (const [id, text] of args) {{ await (text === null ? ctx.db.delete(id) : ctx.db.patch(id, {{ s: text }})); if (seen.length < 3) seen.push(await find("ant be")); }}
+            return seen"""
+        before = list(rows.values())
+        for at, (key, text) in enumerate(changes):
+            rows = {name: row for name, row in rows.items() if name != key or text is not None}
+            if text is not None:
+                rows[key] = rows[key] | {"s": text}
+            if at == min(2, len(changes) - 1):
+                third = expected(list(rows.values()), "ant be") if rows else []
+        if changes:
+            assert fresh.fails(
+                "p:m", {"code": f"{change.replace('return seen', 'throw new Error()')}", "args": changes}
+            )
+            assert find(fresh, "ant be") == expected(before, "ant be"), "a mutation that failed changed nothing"
+            assert fresh.run("p:m", {"code": change, "args": changes})[-1] == third, step
+        assert find(fresh, "ant be") == (expected(list(rows.values()), "ant be") if rows else []), step
 
 
 def test_at_most_64_terms_are_searched_and_filters_count_among_them(fresh: Core) -> None:
