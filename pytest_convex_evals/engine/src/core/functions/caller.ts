@@ -12,13 +12,13 @@ import type { Engine } from "../engine.js";
 import { ConflictError, JsFailure } from "../errors.js";
 import { RunnerDied, RunnerLost, userBudget } from "../runners/udf.js";
 import { runSystemFunction, isSystemPath } from "../system/functions.js";
-import type { JobRef } from "../time/jobs.js";
 import { encodeText, type Value } from "../values/value.js";
 import { actionSyscall } from "./actionSyscalls.js";
 import { NO_REQUEST, type CallRoot, type RequestFacts } from "./context.js";
 import { asFailure, environmentOf, runInTransaction, seeds } from "./executor.js";
 import { CallLog } from "./logs.js";
 import { fullName, shortName, type FunctionPath } from "./paths.js";
+import type { JobRef } from "../time/jobs.js";
 import { findForClient, parseArguments, parseResult, validateArguments, validateResult, type Checked } from "./validation.js";
 
 /** What a caller adds to the transaction of a mutation. */
