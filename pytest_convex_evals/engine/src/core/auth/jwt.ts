@@ -5,9 +5,15 @@ import { createPublicKey, verify, type JsonWebKey } from "node:crypto";
 import type { AuthProvider } from "../deployment.js";
 import { UserError } from "../errors.js";
 import type { Identity } from "./identity.js";
+import { bareIssuer, fetchKeys } from "./keys.js";
 
 const LEEWAY_S = 5;
-const FETCH_MS = 10_000;
+const BASE64URL = /^[A-Za-z0-9_-]+$/;
+const KEY_TYPES: ReadonlyMap<string, string> = new Map([
+  ["RS256", "RSA"],
+  ["ES256", "EC"],
+  ["EdDSA", "OKP"],
+]);
 /** The largest time a Date can hold, in seconds. */
 const MAX_TIME_S = 8_640_000_000_000;
 const RENAMED: ReadonlyMap<string, string> = new Map([
@@ -37,15 +43,13 @@ function refuse(code: string, message: string): never {
 
 function part(text: string | undefined): Record<string, unknown> {
   try {
-    const parsed = JSON.parse(Buffer.from(text ?? "", "base64url").toString("utf8")) as unknown;
+    const parsed = BASE64URL.test(text ?? "") ? (JSON.parse(Buffer.from(text ?? "", "base64url").toString("utf8")) as unknown) : null;
     if (isRecord(parsed)) return parsed;
   } catch {
     // Falls through to the refusal.
   }
   return refuse("InvalidAuthHeader", "Could not parse JWT payload. Check that the token is a valid JWT format with three base64-encoded parts separated by dots.");
 }
-
-const bareIssuer = (issuer: string): string => (/^https?:\/\//.test(issuer) ? issuer : `https://${issuer}`).replace(/\/$/, "");
 
 export async function verifyToken(jwt: string, providers: readonly AuthProvider[], nowMs: number): Promise<Identity> {
   const pieces = jwt.split(".");
@@ -66,13 +70,13 @@ export async function verifyToken(jwt: string, providers: readonly AuthProvider[
   if (!custom && audiences.length !== 1) failed("");
   const algorithm = textOf(header["alg"]);
   const allowed = custom ? [provider.algorithm] : ["RS256", "EdDSA"];
-  if (!allowed.includes(algorithm)) failed(`Could not validate token: unexpected algorithm ${algorithm}`);
+  if (!allowed.includes(algorithm)) failed("Could not decode token. It is not signed by the algorithm of its provider.");
   if (custom && typeof header["kid"] !== "string") failed("Could not decode token. The header has no `kid`.");
   const keys = await fetchKeys(provider, issuer);
   const signed = Buffer.from(`${pieces[0] as string}.${pieces[1] as string}`);
   const signature = Buffer.from(pieces[2] as string, "base64url");
   const candidates = keys.filter((key) => header["kid"] === undefined || key["kid"] === header["kid"]);
-  if (!candidates.some((key) => verifies(algorithm, key, signed, signature))) failed("Could not validate token: bad signature");
+  if (!candidates.some((key) => verifies(algorithm, key, signed, signature))) failed("Could not decode token. No key of its provider has signed it.");
   checkTimes(claims, nowMs, custom, failed);
   const subject = claims["sub"];
   if (typeof subject !== "string") return failed("Missing sub claim");
@@ -89,34 +93,13 @@ function checkTimes(claims: Record<string, unknown>, nowMs: number, custom: bool
   const now = nowMs / 1000;
   const leeway = custom ? LEEWAY_S : 0;
   if (typeof claims["exp"] !== "number") failed("Missing exp claim");
-  else if (claims["exp"] + leeway < now) failed("Could not validate token: expired");
+  else if (claims["exp"] + leeway <= now) failed("Could not validate token: expired");
   if (typeof claims["nbf"] === "number" && custom && claims["nbf"] - leeway > now) failed("Could not validate token: not yet valid");
   if (typeof claims["iat"] === "number" && custom && claims["iat"] - leeway > now) failed("Could not validate token: issued in the future");
 }
 
-async function fetchKeys(provider: AuthProvider, issuer: string): Promise<JsonWebKey[]> {
-  try {
-    const url = provider.jwks ?? textOf((await fetchRecord(`${bareIssuer(issuer)}/.well-known/openid-configuration`))["jwks_uri"]);
-    const { keys } = await fetchRecord(url);
-    if (!Array.isArray(keys)) throw new Error("no keys");
-    return keys.filter(isRecord);
-  } catch (error) {
-    const detail = error instanceof Error ? error.message : "unknown error";
-    throw new UserError("AuthProviderDiscoveryFailed", `Auth provider discovery of ${issuer} failed: ${detail}`);
-  }
-}
-
-async function fetchRecord(url: string): Promise<Record<string, unknown>> {
-  const answer = await fetch(url, { signal: AbortSignal.timeout(FETCH_MS) });
-  if (!answer.ok) throw new Error(`status ${answer.status}`);
-  const type = answer.headers.get("content-type") ?? "";
-  if (!url.startsWith("data:") && !/^application\/(jwk-set\+)?json\b/i.test(type)) throw new Error(`content type ${type === "" ? "missing" : type}`);
-  const found: unknown = await answer.json();
-  if (!isRecord(found)) throw new Error("not an object");
-  return found;
-}
-
 function verifies(algorithm: string, key: JsonWebKey, signed: Buffer, signature: Buffer): boolean {
+  if (key["kty"] !== KEY_TYPES.get(algorithm)) return false;
   try {
     const publicKey = createPublicKey({ key, format: "jwk" });
     if (algorithm === "RS256") return verify("RSA-SHA256", signed, publicKey, signature);

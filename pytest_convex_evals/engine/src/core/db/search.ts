@@ -10,15 +10,16 @@ import type { SearchIndex } from "../schema/schema.js";
 import { parseFieldPath, valueAt } from "../values/names.js";
 import { compareStrings, encodeKey, keyAfter, valuesEqual } from "../values/order.js";
 import { parseMaybeValue, type MaybeValue } from "../values/value.js";
+import { Heap } from "./heap.js";
 import type { RowSource } from "./query.js";
-import { docsOf, type Doc } from "./tables.js";
+import { docById, docCount, type Doc, type Table } from "./tables.js";
+import { tokenize, tokensAt, type Posting, type TextIndex } from "./text.js";
 import type { Transaction } from "./transaction.js";
 
 const MAX_QUERY_TERMS = 16;
 const MAX_FILTERS = 8;
 const MAX_CANDIDATES = 1024;
 const MAX_TERMS = 64;
-const MAX_TOKEN_BYTES = 32;
 
 export interface SearchPlan {
   run(tx: Transaction): RowSource;
@@ -29,52 +30,64 @@ interface Filter {
   value: MaybeValue;
 }
 
-export function tokenize(text: string): string[] {
-  const tokens: string[] = [];
-  for (const match of text.matchAll(/[\p{Alphabetic}\p{N}]+/gu)) {
-    if (Buffer.byteLength(match[0]) < MAX_TOKEN_BYTES) tokens.push(match[0].toLowerCase());
-  }
-  return tokens;
+interface Wanted {
+  field: string;
+  path: readonly string[];
+  terms: readonly string[];
+  filters: readonly Filter[];
+  /** The same filter twice asks for two terms where a document has one: nothing is found. */
+  contradicts: boolean;
 }
 
 export function compileSearch(tx: Transaction, namespace: string, table: string, name: string, json: unknown): SearchPlan {
   const full = `${table}.${name}`;
   const index = findSearchIndex(tx, namespace, table, name);
   let query: string | null = null;
-  const filters: Filter[] = [];
+  const filters: { field: string; value: MaybeValue }[] = [];
   for (const raw of (Array.isArray(json) ? json : []) as { type?: string; fieldPath?: string; value?: unknown }[]) {
     const field = String(raw.fieldPath);
-    if (raw.type === "Search") {
-      if (query !== null) {
-        throw new UserError("DuplicateSearchFiltersError", `Search query against ${full} contains multiple search filters against "${field}". Only one is allowed.`);
-      }
-      if (field !== index.searchField) {
-        throw new UserError(
-          "IncorrectSearchField",
-          `Search query against ${full} contains a search filter against "${field}", which doesn't match the indexed \`searchField\` "${index.searchField}".`,
-        );
-      }
-      query = String(raw.value);
-    } else {
-      if (query !== "" && !index.filterFields.includes(field)) {
-        throw new UserError(
-          "IncorrectFilterFieldError",
-          `Search query against ${full} contains an equality filter on "${field}" but that field isn't indexed for filtering in \`filterFields\`.`,
-        );
-      }
-      filters.push({ path: parseFieldPath(field), value: parseMaybeValue(raw.value) });
+    if (raw.type !== "Search") {
+      filters.push({ field, value: parseMaybeValue(raw.value) });
+      continue;
     }
+    if (query !== null) {
+      throw new UserError("DuplicateSearchFiltersError", `Search query against ${full} contains multiple search filters against "${field}". Only one is allowed.`);
+    }
+    if (field !== index.searchField) {
+      throw new UserError(
+        "IncorrectSearchField",
+        `Search query against ${full} contains a search filter against "${field}", which doesn't match the indexed \`searchField\` "${index.searchField}".`,
+      );
+    }
+    query = String(raw.value);
   }
   if (query === null) throw new UserError("MissingSearchFilterError", `Search query against ${full} does not contain any search filters.`);
-  if (query !== "" && filters.length > MAX_FILTERS) {
+  if (query !== "") checkFilters(full, index, filters.map(({ field }) => field));
+  const terms = tokenize(query).slice(0, MAX_QUERY_TERMS);
+  const wanted: Wanted = {
+    field: index.searchField,
+    path: parseFieldPath(index.searchField),
+    terms,
+    filters: filters.map(({ field, value }) => ({ path: parseFieldPath(field), value })),
+    contradicts: new Set(filters.map(({ field, value }) => `${field}\n${encodeKey(value)}`)).size < filters.length,
+  };
+  return { run: (running) => new SearchScan(running, namespace, table, wanted) };
+}
+
+function checkFilters(full: string, index: SearchIndex, fields: readonly string[]): void {
+  for (const field of fields) {
+    if (index.filterFields.includes(field)) continue;
     throw new UserError(
-      "TooManyFilterConditionsInSearchQueryError",
-      `Search query against ${full} has too many filter conditions. Max: ${MAX_FILTERS} Actual: ${filters.length}`,
+      "IncorrectFilterFieldError",
+      `Search query against ${full} contains an equality filter on "${field}" but that field isn't indexed for filtering in \`filterFields\`.`,
     );
   }
-  const terms = tokenize(query).slice(0, MAX_QUERY_TERMS);
-  const path = parseFieldPath(index.searchField);
-  return { run: (running) => new SearchScan(running, namespace, table, path, terms, filters) };
+  if (fields.length > MAX_FILTERS) {
+    throw new UserError(
+      "TooManyFilterConditionsInSearchQueryError",
+      `Search query against ${full} has too many filter conditions. Max: ${MAX_FILTERS} Actual: ${fields.length}`,
+    );
+  }
 }
 
 function findSearchIndex(tx: Transaction, namespace: string, table: string, name: string): SearchIndex {
@@ -89,108 +102,107 @@ function findSearchIndex(tx: Transaction, namespace: string, table: string, name
   return found;
 }
 
-interface Candidate {
-  doc: Doc;
-  score: number;
-}
-
 class SearchScan implements RowSource {
-  private readonly found: Candidate[];
-  private at = 0;
+  private found: Generator<Doc> | null = null;
+  private returned = 0;
 
   constructor(
     private readonly tx: Transaction,
     private readonly namespace: string,
     private readonly table: string,
-    path: readonly string[],
-    terms: readonly string[],
-    filters: readonly Filter[],
-  ) {
-    if (terms.length === 0) {
-      this.found = [];
-      return;
-    }
-    const matches = (doc: Doc): boolean => satisfies(doc, filters) && tokensOf(doc, path).some((token) => matchesTerm(token, terms) > 0);
-    tx.reads.addPredicate(namespace, table, matches);
-    this.found = rank(tx, namespace, table, path, terms, filters);
-  }
+    private readonly wanted: Wanted,
+  ) {}
 
   next(): Doc | null {
-    if (this.at >= MAX_CANDIDATES) {
+    this.found ??= this.search();
+    if (this.returned >= MAX_CANDIDATES) {
       throw new UserError(
         "SearchQueryScannedTooManyDocumentsError",
         `Search query scanned too many documents (fetched ${MAX_CANDIDATES}). Consider using a smaller limit, paginating the query, or using a filter field to limit the results.`,
       );
     }
-    const candidate = this.found[this.at];
-    if (candidate === undefined) return null;
-    this.at += 1;
-    const key = encodeKey(candidate.doc.id);
+    const { done, value: doc } = this.found.next() as IteratorResult<Doc, undefined>;
+    if (done === true) return null;
+    this.returned += 1;
+    const key = encodeKey(doc.id);
     this.tx.reads.add(this.namespace, this.table, "by_id", key, keyAfter(key));
     this.tx.checkRanges();
-    this.tx.countRead(this.table, candidate.doc);
-    return candidate.doc;
+    this.tx.countRead(this.table, doc);
+    return doc;
+  }
+
+  private *search(): Generator<Doc> {
+    const { tx, namespace, table, wanted } = this;
+    const { path, terms } = wanted;
+    if (terms.length === 0 || wanted.contradicts) return;
+    tx.reads.addPredicate(namespace, table, (doc) => satisfies(doc, wanted.filters) && tokensAt(doc.value, path).some((token) => boostOf(token, terms) > 0));
+    const state = tx.table(namespace, table);
+    const text = state?.texts.get(wanted.field);
+    if (state !== undefined && text !== undefined) yield* ranked(state, text, wanted);
   }
 }
 
-function tokensOf(doc: Doc, path: readonly string[]): string[] {
-  const value = valueAt(doc.value, path);
-  return typeof value === "string" ? tokenize(value) : [];
-}
-
-/** 1 for an exact match, 0.5 for a prefix of the last term only, 0 for none. */
-function matchesTerm(token: string, terms: readonly string[]): number {
+/** 1 for a term of the query, 0.5 for what only starts like its last one, 0 for others. */
+function boostOf(token: string, terms: readonly string[]): number {
   if (terms.includes(token)) return 1;
   return token.startsWith(terms[terms.length - 1] as string) ? 0.5 : 0;
 }
 
 function satisfies(doc: Doc, filters: readonly Filter[]): boolean {
-  const distinct = new Set(filters.map((filter) => `${filter.path.join(".")}\n${encodeKey(filter.value)}`));
-  if (distinct.size < filters.length) return false;
   return filters.every((filter) => valuesEqual(valueAt(doc.value, filter.path), filter.value));
 }
 
-function rank(tx: Transaction, namespace: string, table: string, path: readonly string[], terms: readonly string[], filters: readonly Filter[]): Candidate[] {
-  const state = tx.table(namespace, table);
-  if (state === undefined) return [];
-  const frequency = new Map<string, number>();
-  const documents: { doc: Doc; tokens: string[] }[] = [];
-  let total = 0;
-  let tokensTotal = 0;
-  for (const doc of docsOf(state)) {
-    const tokens = tokensOf(doc, path);
-    total += 1;
-    tokensTotal += tokens.length;
-    const matched = new Set(tokens.filter((token) => matchesTerm(token, terms) > 0));
-    for (const token of matched) frequency.set(token, (frequency.get(token) ?? 0) + 1);
-    if (matched.size > 0) documents.push({ doc, tokens });
+/** Documents in order: by score, then newest first. */
+function* ranked(table: Table, text: TextIndex, { terms, filters }: Wanted): Generator<Doc> {
+  const scored = scores(text, keptTerms(text, terms, filters.length), docCount(table));
+  const heap = new Heap([...scored.values()], isBefore);
+  for (let next = heap.pop(); next !== undefined; next = heap.pop()) {
+    const doc = docById(table, next.posting.id) as Doc;
+    if (satisfies(doc, filters)) yield doc;
   }
-  const kept = keptTerms(frequency, terms, filters.length);
-  const average = total === 0 ? 0 : tokensTotal / total;
-  const found: Candidate[] = [];
-  for (const { doc, tokens } of documents) {
-    if (!satisfies(doc, filters)) continue;
-    const counts = new Map<string, number>();
-    for (const token of tokens) if (kept.has(token)) counts.set(token, (counts.get(token) ?? 0) + 1);
-    if (counts.size === 0) continue;
-    let score = 0;
-    for (const [token, tf] of counts) {
-      const n = frequency.get(token) as number;
-      const idf = Math.log(1 + (total - n + 0.5) / (n + 0.5));
-      const norm = 1.2 * (0.25 + (0.75 * fieldLength(tokens.length)) / average);
-      score = Math.fround(score + Math.fround((kept.get(token) as number) * idf * ((2.2 * tf) / (tf + norm))));
-    }
-    found.push({ doc, score });
-  }
-  found.sort((a, b) => b.score - a.score || b.doc.creationTime - a.doc.creationTime || compareStrings(b.doc.id, a.doc.id));
-  return found.slice(0, MAX_CANDIDATES);
 }
 
-/** At most 64 terms with those of the filters: exact before prefix, then in byte order. */
-function keptTerms(frequency: ReadonlyMap<string, number>, terms: readonly string[], filters: number): Map<string, number> {
-  const all = [...frequency.keys()].map((token): [string, number] => [token, matchesTerm(token, terms)]);
+function isBefore(a: Scored, b: Scored): boolean {
+  if (a.score !== b.score) return a.score > b.score;
+  if (a.posting.creationTime !== b.posting.creationTime) return a.posting.creationTime > b.posting.creationTime;
+  return compareStrings(a.posting.id, b.posting.id) > 0;
+}
+
+interface Scored {
+  posting: Posting;
+  score: number;
+}
+
+/** BM25 in single precision. The terms of all documents are added in one order, so that equal documents have equal scores. */
+function scores(text: TextIndex, kept: readonly [string, number][], total: number): Map<string, Scored> {
+  const average = text.tokens / total;
+  const found = new Map<string, Scored>();
+  for (const [term, boost] of kept) {
+    const documents = text.documents(term);
+    const weight = boost * Math.log(1 + (total - documents.length + 0.5) / (documents.length + 0.5));
+    for (const posting of documents) {
+      const norm = 1.2 * (0.25 + (0.75 * fieldLength(posting.length)) / average);
+      const part = Math.fround(weight * ((2.2 * posting.count) / (posting.count + norm)));
+      const present = found.get(posting.id);
+      if (present === undefined) found.set(posting.id, { posting, score: part });
+      else present.score = Math.fround(present.score + part);
+    }
+  }
+  return found;
+}
+
+/** At most 64 terms with those of the filters, each with its boost: exact before prefix, then in byte order. */
+function keptTerms(text: TextIndex, terms: readonly string[], filters: number): [string, number][] {
+  const found = text.startingWith(terms[terms.length - 1] as string);
+  for (const term of terms) found.add(term);
+  const all = [...found].map((term): [string, number] => [term, boostOf(term, terms)]);
   all.sort((a, b) => b[1] - a[1] || compareStrings(a[0], b[0]));
-  return new Map(all.slice(0, MAX_TERMS - filters));
+  const kept: [string, number][] = [];
+  for (const entry of all) {
+    if (kept.length >= MAX_TERMS - filters) break;
+    if (text.documents(entry[0]).length > 0) kept.push(entry);
+  }
+  return kept;
 }
 
 /** Lengths are exact up to 40, then rounded down to eight steps per octave. */

@@ -7,6 +7,7 @@
 import { encodeKey } from "../values/order.js";
 import { encodeText, valueSize, type Value, type ValueObject } from "../values/value.js";
 import { parseFieldPath, valueAt, type FieldPath } from "../values/names.js";
+import { TextIndex } from "./text.js";
 import { Tree } from "./tree.js";
 
 /** A stored document. Its JSON text is made once, on the first read that needs it. */
@@ -51,6 +52,8 @@ export interface Table {
   readonly name: string;
   readonly number: number;
   readonly indexes: ReadonlyMap<string, Index>;
+  /** By the field they search; search indexes on one field share one. */
+  readonly texts: ReadonlyMap<string, TextIndex>;
 }
 
 export function makeIndex(name: string, fields: readonly string[], staged = false): Index {
@@ -66,6 +69,7 @@ export function makeTable(namespace: string, name: string, number: number): Tabl
       ["by_id", makeIndex("by_id", [])],
       ["by_creation_time", makeIndex("by_creation_time", ["_creationTime"])],
     ]),
+    texts: new Map(),
   };
 }
 
@@ -110,7 +114,8 @@ export function withChange(table: Table, before: Doc | null, after: Doc | null):
     if (newKey !== null) tree = tree.set(newKey, after as Doc);
     indexes.set(name, { ...index, tree });
   }
-  return { ...table, indexes };
+  const texts = table.texts.size === 0 ? table.texts : new Map([...table.texts].map(([field, text]) => [field, text.changed(before, after)]));
+  return { ...table, indexes, texts };
 }
 
 /** The table with exactly these declared indexes beside the two built-in ones; unchanged ones keep their trees. */
@@ -129,4 +134,18 @@ export function withIndexes(table: Table, declared: readonly { name: string; fie
     indexes.set(wanted.name, { ...index, tree });
   }
   return { ...table, indexes };
+}
+
+/** The table with an inverted index for exactly these fields; present ones are kept. */
+export function withTexts(table: Table, fields: readonly string[]): Table {
+  const texts = new Map<string, TextIndex>();
+  for (const field of fields) {
+    let text = table.texts.get(field);
+    if (text === undefined) {
+      text = TextIndex.empty(field);
+      for (const doc of docsOf(table)) text = text.changed(null, doc);
+    }
+    texts.set(field, text);
+  }
+  return { ...table, texts };
 }

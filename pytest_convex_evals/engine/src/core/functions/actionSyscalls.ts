@@ -112,7 +112,7 @@ async function callFunction(engine: Engine, context: ActionContext, kind: UdfKin
       trusted: true,
       request: context.root.request,
       caller: "Action",
-      job: kind === "Action" ? context.root.job : null,
+      job: context.root.job === null ? null : { ...context.root.job, itself: false },
     },
     kind,
   );

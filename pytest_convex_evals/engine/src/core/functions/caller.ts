@@ -18,6 +18,7 @@ import { NO_REQUEST, type CallRoot, type RequestFacts } from "./context.js";
 import { asFailure, environmentOf, runInTransaction, seeds } from "./executor.js";
 import { CallLog } from "./logs.js";
 import { fullName, shortName, type FunctionPath } from "./paths.js";
+import type { JobRef } from "../time/jobs.js";
 import { findForClient, parseArguments, parseResult, validateArguments, validateResult, type Checked } from "./validation.js";
 
 /** What a caller adds to the transaction of a mutation. */
@@ -38,7 +39,7 @@ export interface CallRequest {
   requestId?: string;
   /** Scheduler, crons and actions may call everything. */
   trusted?: boolean;
-  job?: { id: string; namespace: string } | null;
+  job?: JobRef | null;
   request?: RequestFacts;
   caller?: string;
   journal?: string | null;

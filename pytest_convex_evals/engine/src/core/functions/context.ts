@@ -4,6 +4,7 @@ import type { Identity } from "../auth/identity.js";
 import type { QueryStream } from "../db/query.js";
 import type { Transaction } from "../db/transaction.js";
 import type { Component } from "../deployment.js";
+import type { JobRef } from "../time/jobs.js";
 import type { Budget } from "../runners/udf.js";
 import type { CallLog } from "./logs.js";
 import type { FunctionPath } from "./paths.js";
@@ -18,8 +19,8 @@ export interface CallRoot {
   /** Frozen time of queries and mutations. */
   readonly now: number;
   nextSeed(): number;
-  /** The scheduled job being run, if any. */
-  readonly job: { id: string; namespace: string } | null;
+  /** The scheduled job being run, or that led to this call. */
+  readonly job: JobRef | null;
   readonly request: RequestFacts;
 }
 

@@ -1,6 +1,6 @@
 /** Stored data against a pushed schema, and the change of tables and indexes when it becomes active. */
 
-import { makeTable, tableKey, withIndexes, type Table } from "../db/tables.js";
+import { makeTable, tableKey, withIndexes, withTexts, type Table } from "../db/tables.js";
 import { freeTableNumber, SYSTEM_TABLES } from "../db/database.js";
 import { withoutSystemFields } from "../db/documents.js";
 import type { Component, Deployment } from "../deployment.js";
@@ -74,7 +74,8 @@ function prepareComponent(tables: Map<string, Table>, engine: Engine, component:
   }
   for (const [key, table] of tables) {
     if (table.namespace !== path || SYSTEM_TABLES.has(table.name)) continue;
-    tables.set(key, withIndexes(table, schema?.tables.get(table.name)?.indexes ?? []));
+    const wanted = schema?.tables.get(table.name);
+    tables.set(key, withTexts(withIndexes(table, wanted?.indexes ?? []), wanted?.searchIndexes.map((index) => index.searchField) ?? []));
   }
   if (schema === null) engine.db.schemas.delete(path);
   else engine.db.schemas.set(path, schema);

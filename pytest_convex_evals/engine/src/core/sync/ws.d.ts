@@ -14,6 +14,7 @@ declare module "ws" {
     on(event: "error", listener: (error: Error) => void): this;
   }
   export class WebSocketServer {
+    readonly clients: Set<WebSocket>;
     constructor(options: { noServer: true; maxPayload?: number; perMessageDeflate?: boolean });
     handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer, done: (socket: WebSocket) => void): void;
   }

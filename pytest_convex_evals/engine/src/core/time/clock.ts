@@ -1,9 +1,12 @@
 /**
  * The engine's only source of time: the real clock, or a virtual one that a grader starts and moves.
  *
- * Everything that waits, waits here. In virtual time nothing fires by itself; `advanceTo` lets the owner step from one due time to
- * the next.
+ * Everything that waits, waits here, and fires in the order of due times, however late it is noticed. In virtual time only what is
+ * already due fires by itself; `step` lets the owner go from one due time to the next.
  */
+
+import { Tree } from "../db/tree.js";
+import { encodeKey, KEY_END } from "../values/order.js";
 
 export interface Timer {
   readonly at: number;
@@ -14,15 +17,18 @@ interface Waiting {
   at: number;
   order: number;
   fire: () => void;
-  handle: NodeJS.Timeout | null;
 }
 
 const MAX_DELAY = 2_000_000_000;
+/** Timers of Node come up to half a millisecond early. */
+const EARLY_MS = 0.5;
 
 export class Clock {
   private virtualNow: number | null = null;
-  private readonly waiting = new Set<Waiting>();
+  /** By due time, then by age. */
+  private waiting = Tree.empty<Waiting>();
   private order = 0;
+  private alarm: { at: number; handle: NodeJS.Timeout } | null = null;
 
   get isVirtual(): boolean {
     return this.virtualNow !== null;
@@ -39,17 +45,10 @@ export class Clock {
 
   /** Calls back once the clock has reached `at`. */
   at(at: number, fire: () => void): Timer {
-    const entry: Waiting = { at, order: this.order++, fire, handle: null };
-    this.waiting.add(entry);
-    if (this.virtualNow === null) this.arm(entry);
-    else if (at <= this.virtualNow) entry.handle = setTimeout(() => this.fire(entry), 0);
-    return {
-      at,
-      cancel: () => {
-        this.waiting.delete(entry);
-        if (entry.handle !== null) clearTimeout(entry.handle);
-      },
-    };
+    const order = this.order++;
+    this.waiting = this.waiting.set(keyOf({ at, order }), { at, order, fire });
+    this.arm();
+    return { at, cancel: () => void (this.waiting = this.waiting.delete(keyOf({ at, order }))) };
   }
 
   after(ms: number, fire: () => void): Timer {
@@ -84,29 +83,39 @@ export class Clock {
   }
 
   private earliest(): Waiting | null {
-    let first: Waiting | null = null;
-    for (const entry of this.waiting) {
-      if (first === null || entry.at < first.at || (entry.at === first.at && entry.order < first.order)) first = entry;
-    }
-    return first;
+    return this.waiting.cursor("", KEY_END, true).next()?.[1] ?? null;
   }
 
-  private arm(entry: Waiting): void {
-    const delay = Math.max(0, entry.at - this.nowMs());
-    entry.handle = setTimeout(() => {
-      if (this.nowMs() + 0.5 >= entry.at) this.fire(entry);
-      else this.arm(entry);
-    }, Math.min(delay, MAX_DELAY));
+  private arm(): void {
+    const next = this.earliest();
+    if (next === null || (this.virtualNow !== null && next.at > this.virtualNow)) return;
+    if (this.alarm !== null && this.alarm.at <= next.at) return;
+    if (this.alarm !== null) clearTimeout(this.alarm.handle);
+    const delay = Math.min(Math.max(0, next.at - this.nowMs()), MAX_DELAY);
+    this.alarm = { at: next.at, handle: setTimeout(() => this.ring(), delay) };
+  }
+
+  /** Fires what is due; what that makes due waits for the next turn. */
+  private ring(): void {
+    this.alarm = null;
+    const newest = this.order;
+    const now = this.nowMs() + (this.isVirtual ? 0 : EARLY_MS);
+    for (let next = this.earliest(); next !== null && next.at <= now && next.order < newest; next = this.earliest()) this.fire(next);
+    this.arm();
   }
 
   private fire(entry: Waiting): void {
-    if (!this.waiting.delete(entry)) return;
-    if (entry.handle !== null) clearTimeout(entry.handle);
+    this.waiting = this.waiting.delete(keyOf(entry));
     entry.fire();
   }
 
   private dropAll(): void {
-    for (const entry of this.waiting) if (entry.handle !== null) clearTimeout(entry.handle);
-    this.waiting.clear();
+    if (this.alarm !== null) clearTimeout(this.alarm.handle);
+    this.alarm = null;
+    this.waiting = Tree.empty();
   }
+}
+
+function keyOf({ at, order }: { at: number; order: number }): string {
+  return encodeKey(at) + encodeKey(order);
 }

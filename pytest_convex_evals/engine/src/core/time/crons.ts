@@ -12,8 +12,11 @@ import { encodeText } from "../values/value.js";
 import type { Timer } from "./clock.js";
 import { parseCronExpression, type CronExpression } from "./cronexpr.js";
 
-const KEPT_RUNS = 1000;
+/** More than a year of hourly runs. */
+const KEPT_RUNS = 10_000;
 const HOUR_S = 3600;
+/** A run that is this near takes place although its schedule changed. */
+const SOON_MS = 30_000;
 const CRON_TABLE_NUMBER = 531;
 
 export interface CronRun {
@@ -121,18 +124,21 @@ export class Crons {
 
   private adopt(key: string, component: Component, spec: CronSpec, now: number): CronJob {
     const present = this.jobs.get(key);
-    if (present !== undefined) {
-      const same = JSON.stringify(present.spec.schedule) === JSON.stringify(spec.schedule);
+    const same = JSON.stringify(present?.spec.schedule) === JSON.stringify(spec.schedule);
+    if (present !== undefined && same) {
       present.spec = spec;
-      if (!same && present.nextMs - now > 30_000) {
-        present.offsetMs = splay(key, expressionOf(spec.schedule)?.splaySeconds ?? 1);
-        present.prevMs = null;
-        present.nextMs = nextRun(spec.schedule, present.offsetMs, now, null);
-        this.arm(present);
-      }
       return present;
     }
     const offsetMs = splay(key, expressionOf(spec.schedule)?.splaySeconds ?? 1);
+    if (present !== undefined) {
+      present.spec = spec;
+      present.offsetMs = offsetMs;
+      if (present.running || present.nextMs - now <= SOON_MS) return present;
+      present.prevMs = null;
+      present.nextMs = nextRun(spec.schedule, offsetMs, now, null);
+      this.arm(present);
+      return present;
+    }
     const job: CronJob = {
       id: newId(CRON_TABLE_NUMBER, now),
       creationTime: now,
@@ -168,49 +174,46 @@ export class Crons {
     const path = parseFunctionPath(spec.udfPath);
     const found = component === null ? null : findFunction(component, path.module, path.fn);
     const request = { path, args: spec.args, identity: ANONYMOUS, componentPath: job.component, trusted: true, caller: "Cron" };
-    const result = await engine.caller.any(request, found?.fn.kind ?? "Mutation");
-    const { outcome } = result;
-    this.record(job, {
-      cron: spec.name,
-      component: job.component,
-      udfPath: spec.udfPath,
-      scheduledFor,
-      at: engine.clock.nowMs(),
-      status: outcome.ok ? { type: "success", value: encodeText(outcome.value) } : { type: "err", error: outcome.failure.text },
-      logLines: result.logLines,
-      executionTime: (performance.now() - startedAt) / 1000,
-    });
-    job.running = false;
-    job.prevMs = scheduledFor;
-    this.plan(job);
-    if ([...this.jobs.values()].includes(job)) this.arm(job);
-    engine.activity.changed();
+    try {
+      const { outcome, logLines } = found?.fn.kind === "Action" ? await engine.caller.action(request) : await engine.caller.mutation(request, { retryForever: true });
+      this.record(job, {
+        cron: spec.name,
+        component: job.component,
+        udfPath: spec.udfPath,
+        scheduledFor,
+        at: engine.clock.nowMs(),
+        status: outcome.ok ? { type: "success", value: encodeText(outcome.value) } : { type: "err", error: outcome.failure.text },
+        logLines,
+        executionTime: (performance.now() - startedAt) / 1000,
+      });
+    } finally {
+      job.running = false;
+      job.prevMs = scheduledFor;
+      this.plan(job);
+      if (this.all().includes(job)) this.arm(job);
+      engine.activity.changed();
+    }
   }
 
   /** The next run; occurrences that passed while one was running are dropped. */
   private plan(job: CronJob): void {
     const now = this.engine.clock.nowMs();
-    const { schedule } = job.spec;
-    if (schedule.type !== "interval") {
-      job.nextMs = nextRun(schedule, job.offsetMs, now, job.prevMs);
-      return;
-    }
+    const { schedule, name, udfPath } = job.spec;
+    job.nextMs = nextRun(schedule, job.offsetMs, now, job.prevMs);
+    if (schedule.type !== "interval" || job.nextMs >= now) return;
     const step = schedule.seconds * 1000;
-    job.nextMs = (job.prevMs as number) + step;
-    const skipped = job.nextMs < now ? Math.floor((now - job.nextMs) / step) : 0;
-    if (skipped > 0) {
-      this.record(job, {
-        cron: job.spec.name,
-        component: job.component,
-        udfPath: job.spec.udfPath,
-        scheduledFor: job.nextMs,
-        at: now,
-        status: { type: "canceled", skipped },
-        logLines: [],
-        executionTime: 0,
-      });
-      job.nextMs += skipped * step;
-    }
+    const skipped = Math.ceil((now - job.nextMs) / step);
+    this.record(job, {
+      cron: name,
+      component: job.component,
+      udfPath,
+      scheduledFor: job.nextMs,
+      at: now,
+      status: { type: "canceled", skipped },
+      logLines: [`[WARN] 'Skipping ${skipped} run(s) of ${name} because they are in the past'`],
+      executionTime: 0,
+    });
+    job.nextMs += skipped * step;
   }
 
   private record(job: CronJob, run: CronRun): void {

@@ -16,6 +16,14 @@ export interface JobFacts {
   path: FunctionPath;
 }
 
+/** The job on whose behalf a call runs. */
+export interface JobRef {
+  readonly id: string;
+  readonly namespace: string;
+  /** The call is the job itself, not one that the job made. */
+  readonly itself: boolean;
+}
+
 export interface JobRequest {
   /** The component that schedules; the row is its own. */
   namespace: string;
@@ -23,7 +31,7 @@ export interface JobRequest {
   args: unknown;
   atMs: number;
   nowMs: number;
-  parent: { id: string; namespace: string } | null;
+  parent: JobRef | null;
 }
 
 export function scheduleJob(tx: Transaction, job: JobRequest): string {
@@ -76,7 +84,7 @@ export function setState(tx: Transaction, namespace: string, doc: Doc, kind: str
   tx.write(namespace, JOBS_TABLE, doc, docWith(doc.id, doc.creationTime, fields, doc.hidden));
 }
 
-export function cancelJob(tx: Transaction, namespace: string, id: string, self: { id: string } | null, warn: (text: string) => void): void {
+export function cancelJob(tx: Transaction, namespace: string, id: string, caller: JobRef | null, warn: (text: string) => void): void {
   let table: string | null;
   try {
     table = tableOfId(tx, namespace, id);
@@ -87,7 +95,7 @@ export function cancelJob(tx: Transaction, namespace: string, id: string, self: 
   if (table !== JOBS_TABLE) {
     throw new UserError("InvalidScheduledFunctionId", `Invalid scheduled function ID. Expected an ID of "_scheduled_functions", got "${id}"`);
   }
-  if (self?.id === id) {
+  if (caller?.itself === true && caller.id === id) {
     warn("A mutation cannot cancel itself");
     return;
   }

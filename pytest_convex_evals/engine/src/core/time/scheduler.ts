@@ -1,5 +1,7 @@
 /** Runs scheduled functions when they are due: mutations exactly once, actions at most once. */
 
+import { randomUUID } from "node:crypto";
+
 import { ANONYMOUS } from "../auth/identity.js";
 import type { Commit } from "../db/database.js";
 import { docById, docsOf, type Doc } from "../db/tables.js";
@@ -7,7 +9,8 @@ import type { Transaction } from "../db/transaction.js";
 import { findFunction } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { transact } from "../functions/actionSyscalls.js";
-import type { CallRequest } from "../functions/caller.js";
+import { newRequestId, type CallRequest } from "../functions/caller.js";
+import type { Value } from "../values/value.js";
 import type { Timer } from "./clock.js";
 import { JOBS_TABLE, setState, stateKind, type JobFacts } from "./jobs.js";
 
@@ -18,6 +21,14 @@ interface Due {
   namespace: string;
   id: string;
   at: number;
+}
+
+/** What the row of a running job shows beside its state. */
+function running(request: CallRequest): [string, Value][] {
+  return [
+    ["request_id", request.requestId as string],
+    ["execution_id", randomUUID()],
+  ];
 }
 
 /** Thrown when the row of a job was cancelled before or while it ran. */
@@ -52,8 +63,14 @@ export class Scheduler {
       if (write.table !== JOBS_TABLE) continue;
       const kind = stateKind(write.after);
       if (write.before === null && kind === "pending") this.arm(write.namespace, write.after as Doc);
-      else if (kind !== "pending") this.timers.get(write.id)?.cancel();
+      else if (kind !== "pending") this.disarm(write.id);
+      if (write.after?.field("completedTime") !== undefined) this.forgetLater(write.namespace, write.after);
     }
+  }
+
+  private disarm(id: string): void {
+    this.timers.get(id)?.cancel();
+    this.timers.delete(id);
   }
 
   private arm(namespace: string, doc: Doc): void {
@@ -100,7 +117,8 @@ export class Scheduler {
       identity: ANONYMOUS,
       componentPath: facts.component,
       trusted: true,
-      job: { id: job.id, namespace: job.namespace },
+      job: { id: job.id, namespace: job.namespace, itself: true },
+      requestId: newRequestId(),
       caller: "Scheduler",
     };
     if (found === null) {
@@ -113,7 +131,6 @@ export class Scheduler {
     } else {
       await this.runAction(job, request);
     }
-    this.forgetLater(job);
   }
 
   private async runMutation(job: Due, request: CallRequest): Promise<void> {
@@ -125,7 +142,7 @@ export class Scheduler {
     try {
       const result = await this.engine.caller.mutation(request, {
         retryForever: true,
-        begin: (tx) => setState(tx, job.namespace, row(tx, "pending"), "inProgress"),
+        begin: (tx) => setState(tx, job.namespace, row(tx, "pending"), "inProgress", running(request)),
         commit: (tx) => setState(tx, job.namespace, row(tx, "inProgress"), "success"),
       });
       if (!result.outcome.ok) await this.fail(job, result.outcome.failure.text);
@@ -135,7 +152,7 @@ export class Scheduler {
   }
 
   private async runAction(job: Due, request: CallRequest): Promise<void> {
-    await this.move(job, "pending", "inProgress");
+    if (!(await this.move(job, "pending", "inProgress", running(request)))) return;
     const result = await this.engine.caller.action(request);
     if (result.outcome.ok) await this.move(job, "inProgress", "success");
     else await this.fail(job, result.outcome.failure.text);
@@ -149,21 +166,25 @@ export class Scheduler {
     });
   }
 
-  private async move(job: Due, from: string, to: string): Promise<void> {
-    await transact(this.engine, (tx) => {
+  /** Whether the row was still in the state it is moved from. */
+  private move(job: Due, from: string, to: string, extra: [string, Value][] = []): Promise<boolean> {
+    return transact(this.engine, (tx) => {
       const doc = tx.get(job.namespace, JOBS_TABLE, job.id);
-      if (doc !== null && stateKind(doc) === from) setState(tx, job.namespace, doc, to);
+      if (doc === null || stateKind(doc) !== from) return false;
+      setState(tx, job.namespace, doc, to, extra);
+      return true;
     });
   }
 
-  private forgetLater(job: Due): void {
+  /** Finished rows are kept for a week. */
+  private forgetLater(namespace: string, { id, value }: Doc): void {
     const { epoch } = this;
-    this.engine.clock.after(RETENTION_MS, () => {
+    this.engine.clock.at((value["completedTime"] as number) + RETENTION_MS, () => {
       if (epoch !== this.epoch) return;
       void transact(this.engine, (tx) => {
-        const doc = tx.get(job.namespace, JOBS_TABLE, job.id);
-        if (doc !== null) tx.write(job.namespace, JOBS_TABLE, doc, null);
-      });
+        const doc = tx.get(namespace, JOBS_TABLE, id);
+        if (doc !== null) tx.write(namespace, JOBS_TABLE, doc, null);
+      }).catch((error: unknown) => this.engine.report(error));
     });
   }
 
