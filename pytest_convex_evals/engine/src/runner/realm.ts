@@ -29,6 +29,13 @@ export type AsyncCall = (op: string, json: string) => Promise<string>;
 
 const script = new vm.Script(BOOTSTRAP, { filename: "runtime.js" });
 
+const BODILESS = [204, 205, 304];
+/** An empty text is no body: components answer 205 with one, which Node's constructor refuses. */
+const LenientResponse = new Proxy(Response, {
+  construct: (target, [body, init]: [unknown, { status?: number } | undefined], derived) =>
+    Reflect.construct(target, [body === "" && BODILESS.includes(init?.status ?? 200) ? null : body, init], derived) as Response,
+});
+
 const SHARED: Record<string, unknown> = {
   ArrayBuffer, SharedArrayBuffer, DataView,
   Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array,
@@ -36,7 +43,7 @@ const SHARED: Record<string, unknown> = {
   URL, URLSearchParams, TextEncoder, TextDecoder, TextEncoderStream, TextDecoderStream,
   Event, EventTarget, AbortController, AbortSignal, DOMException,
   ReadableStream, ReadableStreamBYOBReader, ReadableStreamDefaultReader, TransformStream, WritableStream, WritableStreamDefaultWriter,
-  Blob, File, Headers, FormData, Request, Response,
+  Blob, File, Headers, FormData, Request, Response: LenientResponse,
   atob, btoa, AsyncLocalStorage, AsyncResource,
   Crypto: globalThis.Crypto, SubtleCrypto: globalThis.SubtleCrypto,
 };
