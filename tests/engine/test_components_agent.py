@@ -37,14 +37,27 @@ def say(app: Core, thread_id: str, prompt: str, options: str = "{}", agent: str 
 def test_threads_have_metadata_and_an_owner(fresh: Core) -> None:
     first, second = thread(fresh), thread(fresh, title="Orbit of the moon")
     thread(fresh, user="bob")
-    fresh.run("p:m", {"code": f"await t.agents.updateThreadMetadata(ctx, {AGENT}, {{ threadId: args, patch: {{ summary: 'short' }} }})", "args": first})
-    metadata = fresh.run("p:q", {"code": f"return await t.agents.getThreadMetadata(ctx, {AGENT}, {{ threadId: args }})", "args": first})
+    fresh.run(
+        "p:m",
+        {
+            "code": f"await t.agents.updateThreadMetadata(ctx, {AGENT}, {{ threadId: args, patch: {{ summary: 'short' }} }})",
+            "args": first,
+        },
+    )
+    metadata = fresh.run(
+        "p:q", {"code": f"return await t.agents.getThreadMetadata(ctx, {AGENT}, {{ threadId: args }})", "args": first}
+    )
     assert (metadata["title"], metadata["summary"], metadata["userId"]) == ("A talk", "short", "ann")
     listing = f"return await ctx.runQuery({AGENT}.threads.listThreadsByUserId, {{ userId: 'ann', paginationOpts: {{ cursor: args ?? null, numItems: 1 }} }})"
     page = fresh.run("p:q", {"code": listing})
     rest = fresh.run("p:q", {"code": listing, "args": page["continueCursor"]})
     assert [row["_id"] for row in page["page"] + rest["page"]] == [second, first]
-    found = fresh.run("p:q", {"code": f"return await t.agents.searchThreadTitles(ctx, {AGENT}, {{ userId: 'ann', query: 'moon', limit: 5 }})"})
+    found = fresh.run(
+        "p:q",
+        {
+            "code": f"return await t.agents.searchThreadTitles(ctx, {AGENT}, {{ userId: 'ann', query: 'moon', limit: 5 }})"
+        },
+    )
     assert [row["_id"] for row in found] == [second]
 
 
@@ -122,14 +135,23 @@ def test_streamed_text_is_kept_as_deltas_and_as_a_message(fresh: Core) -> None:
     ask = {"kind": "deltas", "cursors": [{"streamId": stream["streamId"], "cursor": 0}]}
     deltas = fresh.run("project:streams", {"threadId": talk, "streamArgs": ask})["deltas"]
     parts = [part for delta in deltas for part in delta["parts"]]
-    assert "".join(part.get("delta", "") for part in parts if part["type"] == "text-delta") == "one two three four five six"
+    assert (
+        "".join(part.get("delta", "") for part in parts if part["type"] == "text-delta")
+        == "one two three four five six"
+    )
     assert [delta["start"] for delta in deltas] == sorted(delta["start"] for delta in deltas)
 
 
 def test_finished_streams_are_removed_after_a_while(fresh: Core) -> None:
     fresh.control("clock.start", time=1_800_000_000_000)
     talk = thread(fresh)
-    prompt = fresh.run("p:m", {"code": f"return (await t.agents.saveMessage(ctx, {AGENT}, {{ threadId: args, prompt: 'count' }})).messageId", "args": talk})
+    prompt = fresh.run(
+        "p:m",
+        {
+            "code": f"return (await t.agents.saveMessage(ctx, {AGENT}, {{ threadId: args, prompt: 'count' }})).messageId",
+            "args": talk,
+        },
+    )
     fresh.run("project:answer", {"threadId": talk, "promptMessageId": prompt}, identity="admin")
     assert texts(fresh, talk)[-1] == ("assistant", "one two three four five six")
     fresh.control("clock.advance", ms=3_600_000)

@@ -85,12 +85,12 @@ def test_random_writes_against_a_sorted_list(fresh: Core, width: int) -> None:
             else:
                 item = (chance.randrange(40), f"i{batch:02}{number:02}", chance.randrange(100))
                 bisect.insort(truth, item)
-                steps.append(
-                    f"await t.direct.insert(ctx, {{ key: {item[0]}, id: '{item[1]}', sumValue: {item[2]} }});"
-                )
+                steps.append(f"await t.direct.insert(ctx, {{ key: {item[0]}, id: '{item[1]}', sumValue: {item[2]} }});")
         fresh.run("p:m", {"code": "".join(steps)})
         low, high = sorted((chance.randrange(40), chance.randrange(40)))
-        bounds = f"{{ bounds: {{ lower: {{ key: {low}, inclusive: true }}, upper: {{ key: {high}, inclusive: false }} }} }}"
+        bounds = (
+            f"{{ bounds: {{ lower: {{ key: {low}, inclusive: true }}, upper: {{ key: {high}, inclusive: false }} }} }}"
+        )
         inside = [item for item in truth if low <= item[0] < high]
         code = f"const items = []; for await (const i of t.direct.iter(ctx, {{ pageSize: 20 }})) items.push([i.key, i.id, i.sumValue]); return [items, await t.direct.count(ctx, {bounds}), await t.direct.sum(ctx, {bounds}), await t.direct.indexOf(ctx, {low})]"
         items, count, total, rank = fresh.run("p:q", {"code": code})
@@ -104,7 +104,9 @@ def rows(*changes: tuple[str, str, str, int]) -> list[dict]:
 
 
 def test_triggers_keep_a_table_and_its_aggregate_in_step(fresh: Core) -> None:
-    changes = rows(("set", "go", "ann", 5), ("set", "go", "bob", 9), ("set", "chess", "ann", 2), ("set", "go", "ann", 12))
+    changes = rows(
+        ("set", "go", "ann", 5), ("set", "go", "bob", 9), ("set", "chess", "ann", 2), ("set", "go", "ann", 12)
+    )
     fresh.run("project:write", {"changes": changes})
     code = "return [await t.perGame.count(ctx, { namespace: 'go' }), await t.perGame.sum(ctx, { namespace: 'go' }), -(await t.perGame.at(ctx, 0, { namespace: 'go' })).key, await t.perGame.count(ctx, { namespace: 'chess' })]"
     assert fresh.run("p:q", {"code": code}) == [2, 21, 12, 1]
@@ -125,7 +127,12 @@ def test_a_failed_mutation_leaves_the_aggregate_as_it_was(fresh: Core) -> None:
 def test_queued_writes_are_applied_in_their_order(fresh: Core) -> None:
     fresh.control("clock.start", time=1_800_000_000_000)
     for number in range(3):
-        fresh.run("p:m", {"code": f"await t.direct.insert(ctx, {{ key: {number}, id: 'x{number}', sumValue: 1 }}, {{ async: true }})"})
+        fresh.run(
+            "p:m",
+            {
+                "code": f"await t.direct.insert(ctx, {{ key: {number}, id: 'x{number}', sumValue: 1 }}, {{ async: true }})"
+            },
+        )
     batch = "await t.direct.enqueueBatch(ctx, [{ type: 'delete', key: 0, id: 'x0' }, { type: 'replace', currentItem: { key: 1, id: 'x1' }, newItem: { key: 10, sumValue: 5 } }, { type: 'insert', key: 4, id: 'y', sumValue: 2 }])"
     fresh.run("p:m", {"code": batch})
     fresh.control("clock.advance", ms=10_000)

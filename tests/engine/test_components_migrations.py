@@ -86,7 +86,12 @@ def test_a_failed_batch_is_undone_and_can_be_resumed(filled: Core) -> None:
     assert (failed["state"], failed["processed"]) == ("failed", 10)
     assert "note 15 is broken" in failed["error"]
     assert notes(filled, "tag") == ["ok"] * 10 + [None] * 25
-    filled.run("p:m", {"code": "const [row] = (await ctx.db.query('notes').collect()).filter((d) => d.n === 15); await ctx.db.patch(row._id, { tag: 'mended' })"})
+    filled.run(
+        "p:m",
+        {
+            "code": "const [row] = (await ctx.db.query('notes').collect()).filter((d) => d.n === 15); await ctx.db.patch(row._id, { tag: 'mended' })"
+        },
+    )
     run(filled, "run", fn="project:fragile")
     filled.control("idle")
     assert (status(filled, "fragile")["state"], status(filled, "fragile")["processed"]) == ("success", 35)

@@ -18,7 +18,9 @@ def timed(fresh: Core) -> Core:
 
 
 def beat(app: Core, room: str, user: str, session: str, interval: int = 10_000) -> dict[str, str]:
-    return app.run("p:m", {"code": f"return await t.presence.heartbeat(ctx, '{room}', '{user}', '{session}', {interval})"})
+    return app.run(
+        "p:m", {"code": f"return await t.presence.heartbeat(ctx, '{room}', '{user}', '{session}', {interval})"}
+    )
 
 
 def ask(app: Core, call: str) -> Any:

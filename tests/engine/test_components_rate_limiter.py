@@ -78,7 +78,12 @@ def test_shards_share_the_rate(timed: Core) -> None:
 
 
 def test_an_error_says_when_to_come_back(timed: Core) -> None:
-    error = timed.fails("p:m", {"code": "await t.limiter.limit(ctx, 'bucket', { count: 2 }); await t.limiter.limit(ctx, 'bucket', { count: 2, throws: true })"})
+    error = timed.fails(
+        "p:m",
+        {
+            "code": "await t.limiter.limit(ctx, 'bucket', { count: 2 }); await t.limiter.limit(ctx, 'bucket', { count: 2, throws: true })"
+        },
+    )
     assert error.data == {"kind": "RateLimited", "name": "bucket", "retryAfter": 6000}
     assert limit(timed, "bucket", "{ count: 3 }")["ok"] is True, "the first call was undone with its mutation"
     assert "exceeds 3" in timed.fails("p:m", {"code": "await t.limiter.limit(ctx, 'bucket', { count: 4 })"}).message

@@ -31,10 +31,16 @@ def notes(app: Core) -> list[tuple[str, float]]:
 
 
 def test_an_action_is_retried_until_it_succeeds(timed: Core) -> None:
-    run = change(timed, "retrier.run(ctx, t.internal.project.flaky, { name: 'x', failures: 2 }, { onComplete: t.internal.project.ended })")
+    run = change(
+        timed,
+        "retrier.run(ctx, t.internal.project.flaky, { name: 'x', failures: 2 }, { onComplete: t.internal.project.ended })",
+    )
     assert ask(timed, "retrier.status(ctx, args)", run) == {"type": "inProgress"}
     timed.control("clock.advance", ms=30_000)
-    assert ask(timed, "retrier.status(ctx, args)", run) == {"type": "completed", "result": {"type": "success", "returnValue": 3}}
+    assert ask(timed, "retrier.status(ctx, args)", run) == {
+        "type": "completed",
+        "result": {"type": "success", "returnValue": 3},
+    }
     times = [at for _, at in notes(timed)]
     assert len(times) == 3
     assert times[1] - times[0] >= 500
@@ -54,8 +60,14 @@ def test_an_action_is_given_up_or_canceled(timed: Core) -> None:
 
 
 def test_crons_are_registered_while_running(timed: Core) -> None:
-    change(timed, "crons.register(ctx, { kind: 'interval', ms: 60_000 }, t.internal.project.note, { text: 'minute' }, 'minutely')")
-    change(timed, "crons.register(ctx, { kind: 'cron', cronspec: '0 0 * * *' }, t.internal.project.note, { text: 'night' })")
+    change(
+        timed,
+        "crons.register(ctx, { kind: 'interval', ms: 60_000 }, t.internal.project.note, { text: 'minute' }, 'minutely')",
+    )
+    change(
+        timed,
+        "crons.register(ctx, { kind: 'cron', cronspec: '0 0 * * *' }, t.internal.project.note, { text: 'night' })",
+    )
     assert ask(timed, "crons.get(ctx, { name: 'minutely' })")["schedule"] == {"kind": "interval", "ms": 60_000}
     timed.control("clock.advance", ms=180_000)
     assert notes(timed) == [("minute", 60_000), ("minute", 120_000), ("minute", 180_000)]

@@ -36,8 +36,12 @@ def status(app: Core, pool: str, *ids: str) -> list[str]:
 
 
 def test_mutations_run_and_report(timed: Core) -> None:
-    ok = enqueue(timed, f"two.enqueueMutation(ctx, t.internal.project.note, {{ text: 'hello' }}, {{ {DONE}, context: 'ok' }})")
-    bad = enqueue(timed, f"two.enqueueMutation(ctx, t.internal.project.note, {{ text: 'fail' }}, {{ {DONE}, context: 'bad' }})")
+    ok = enqueue(
+        timed, f"two.enqueueMutation(ctx, t.internal.project.note, {{ text: 'hello' }}, {{ {DONE}, context: 'ok' }})"
+    )
+    bad = enqueue(
+        timed, f"two.enqueueMutation(ctx, t.internal.project.note, {{ text: 'fail' }}, {{ {DONE}, context: 'bad' }})"
+    )
     timed.control("clock.advance", ms=10_000)
     assert [text for text, _ in notes(timed)] == ["hello"], "what failed was undone"
     assert results(timed)["ok"] == {"kind": "success", "returnValue": 5}
@@ -48,7 +52,10 @@ def test_mutations_run_and_report(timed: Core) -> None:
 
 def test_queries_and_actions_return_values(timed: Core) -> None:
     enqueue(timed, f"many.enqueueQuery(ctx, t.internal.project.count, {{ text: 'x' }}, {{ {DONE}, context: 'query' }})")
-    enqueue(timed, f"many.enqueueAction(ctx, t.internal.project.slow, {{ name: 'a', ms: 0 }}, {{ {DONE}, context: 'action' }})")
+    enqueue(
+        timed,
+        f"many.enqueueAction(ctx, t.internal.project.slow, {{ name: 'a', ms: 0 }}, {{ {DONE}, context: 'action' }})",
+    )
     timed.control("clock.advance", ms=10_000)
     assert results(timed) == {
         "query": {"kind": "success", "returnValue": 0},
@@ -58,7 +65,10 @@ def test_queries_and_actions_return_values(timed: Core) -> None:
 
 def test_no_more_run_at_once_than_the_pool_allows(timed: Core) -> None:
     for name in "abcde":
-        enqueue(timed, f"two.enqueueAction(ctx, t.internal.project.slow, {{ name: '{name}', ms: 20_000 }}, {{ {DONE}, context: '{name}' }})")
+        enqueue(
+            timed,
+            f"two.enqueueAction(ctx, t.internal.project.slow, {{ name: '{name}', ms: 20_000 }}, {{ {DONE}, context: '{name}' }})",
+        )
     timed.control("clock.advance", ms=120_000)
     running = most = 0
     for text, _ in notes(timed):
@@ -83,14 +93,28 @@ def test_a_wide_pool_runs_them_together(timed: Core) -> None:
 
 
 def test_failed_actions_are_tried_again_with_growing_pauses(timed: Core) -> None:
-    enqueue(timed, f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'third', failures: 2 }}, {{ {DONE}, context: 'third' }})")
-    enqueue(timed, f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'never', failures: 99 }}, {{ {DONE}, context: 'never' }})")
-    enqueue(timed, f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'once', failures: 99 }}, {{ {DONE}, context: 'once', retry: false }})")
-    enqueue(timed, f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'final', failures: 0, final: true }}, {{ {DONE}, context: 'final' }})")
+    enqueue(
+        timed,
+        f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'third', failures: 2 }}, {{ {DONE}, context: 'third' }})",
+    )
+    enqueue(
+        timed,
+        f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'never', failures: 99 }}, {{ {DONE}, context: 'never' }})",
+    )
+    enqueue(
+        timed,
+        f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'once', failures: 99 }}, {{ {DONE}, context: 'once', retry: false }})",
+    )
+    enqueue(
+        timed,
+        f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'final', failures: 0, final: true }}, {{ {DONE}, context: 'final' }})",
+    )
     timed.control("clock.advance", ms=60_000)
     found = results(timed)
     assert found["third"] == {"kind": "success", "returnValue": 3}
-    assert {name: found[name]["kind"] for name in ("never", "once", "final")} == dict.fromkeys(("never", "once", "final"), "failed")
+    assert {name: found[name]["kind"] for name in ("never", "once", "final")} == dict.fromkeys(
+        ("never", "once", "final"), "failed"
+    )
     assert "attempt 4" in found["never"]["error"]
     assert found["final"]["error"] == "never again"
     tries = [at for text, at in notes(timed) if text == "never"]
@@ -102,7 +126,10 @@ def test_failed_actions_are_tried_again_with_growing_pauses(timed: Core) -> None
 
 
 def test_work_that_is_canceled_before_it_starts_never_runs(timed: Core) -> None:
-    later = enqueue(timed, f"two.enqueueMutation(ctx, t.internal.project.note, {{ text: 'later' }}, {{ {DONE}, context: 'later', runAfter: 30_000 }})")
+    later = enqueue(
+        timed,
+        f"two.enqueueMutation(ctx, t.internal.project.note, {{ text: 'later' }}, {{ {DONE}, context: 'later', runAfter: 30_000 }})",
+    )
     kept = enqueue(timed, "two.enqueueMutation(ctx, t.internal.project.note, { text: 'kept' }, { runAfter: 30_000 })")
     timed.control("clock.advance", ms=10_000)
     assert status(timed, "two", later, kept) == ["pending", "pending"]
@@ -124,7 +151,10 @@ def test_everything_can_be_canceled(timed: Core) -> None:
 
 
 def test_a_retry_stops_when_it_is_canceled(timed: Core) -> None:
-    work = enqueue(timed, f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'x', failures: 99 }}, {{ {DONE}, context: 'x', retry: {{ maxAttempts: 9, initialBackoffMs: 60_000, base: 2 }} }})")
+    work = enqueue(
+        timed,
+        f"two.enqueueAction(ctx, t.internal.project.flaky, {{ name: 'x', failures: 99 }}, {{ {DONE}, context: 'x', retry: {{ maxAttempts: 9, initialBackoffMs: 60_000, base: 2 }} }})",
+    )
     timed.control("clock.advance", ms=5_000)
     assert status(timed, "two", work) == ["pending"]
     enqueue(timed, f"two.cancel(ctx, '{work}')")
@@ -134,7 +164,10 @@ def test_a_retry_stops_when_it_is_canceled(timed: Core) -> None:
 
 
 def test_work_of_a_failed_mutation_is_never_queued(timed: Core) -> None:
-    timed.fails("p:m", {"code": "await t.two.enqueueMutation(ctx, t.internal.project.note, { text: 'x' }); throw new Error('no')"})
+    timed.fails(
+        "p:m",
+        {"code": "await t.two.enqueueMutation(ctx, t.internal.project.note, { text: 'x' }); throw new Error('no')"},
+    )
     timed.control("clock.advance", ms=10_000)
     assert notes(timed) == []
     assert timed.control("scheduled") == []

@@ -22,6 +22,7 @@ PACKAGES = {
     "@convex-dev/workflow": "0.4.8",
     "@convex-dev/workpool": "0.4.12",
     "ai": "7.0.170",
+    "typescript": "5.9.3",
 }
 """One set for all, so that it is installed once."""
 
