@@ -73,14 +73,14 @@ def test_random_writes_against_a_sorted_list(fresh: Core, width: int) -> None:
         steps = []
         for number in range(12):
             if truth and chance.random() < 0.3:
-                key, id, _ = truth.pop(chance.randrange(len(truth)))
-                steps.append(f"await t.direct.delete(ctx, {{ key: {key}, id: '{id}' }});")
+                key, name, _ = truth.pop(chance.randrange(len(truth)))
+                steps.append(f"await t.direct.delete(ctx, {{ key: {key}, id: '{name}' }});")
             elif truth and chance.random() < 0.3:
-                key, id, _ = truth.pop(chance.randrange(len(truth)))
+                key, name, _ = truth.pop(chance.randrange(len(truth)))
                 new, total = chance.randrange(40), chance.randrange(100)
-                bisect.insort(truth, (new, id, total))
+                bisect.insort(truth, (new, name, total))
                 steps.append(
-                    f"await t.direct.replace(ctx, {{ key: {key}, id: '{id}' }}, {{ key: {new}, sumValue: {total} }});"
+                    f"await t.direct.replace(ctx, {{ key: {key}, id: '{name}' }}, {{ key: {new}, sumValue: {total} }});"
                 )
             else:
                 item = (chance.randrange(40), f"i{batch:02}{number:02}", chance.randrange(100))

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - programs in tables stay on one line
 """@convex-dev/presence: heartbeats keep users online, and the clock takes them off."""
 
 from typing import Any

@@ -7,92 +7,18 @@ from typing import Any
 
 import pytest
 
+from .support.components import source_files
 from .support.core import Core, request
 from .support.programs import PROGRAMS
-from .support.project import Bundler, PushError, run_node
+from .support.project import Bundler, run_node
 
-CONFIG = 'import { defineApp, defineComponent } from "convex/server"; import { v } from "convex/values";'
-INNER_LIB = """
-    import { createFunctionHandle } from "convex/server";
-    import { query, mutation, action, internalMutation, internalAction } from "./_generated/server";
-    import { v } from "convex/values";
-    import { internal, api } from "./_generated/api";
-    export const list = query({ args: {}, handler: async (ctx) => (await ctx.db.query("rows").collect()).map((row) => row.text) });
-    export const add = mutation({ args: { text: v.string(), fail: v.optional(v.boolean()) }, returns: v.id("rows"), handler: async (ctx, { text, fail }) => {
-      const id = await ctx.db.insert("rows", { text });
-      await ctx.scheduler.runAfter(1000, internal.lib.tick, { text: text + " later" });
-      if (fail) throw new Error("inner fails");
-      return id; } });
-    export const tick = internalMutation({ args: { text: v.string() }, handler: async (ctx, { text }) => { await ctx.db.insert("rows", { text }); } });
-    export const get = query({ args: { id: v.id("rows") }, handler: (ctx, { id }) => ctx.db.get(id) });
-    export const env = query({ args: {}, handler: async () => [process.env.LEVEL ?? null, process.env.TOP ?? null, process.env.CONVEX_SITE_URL !== undefined] });
-    export const store = action({ args: {}, handler: async (ctx) => await ctx.storage.store(new Blob(["inner file"], { type: "text/plain" })) });
-    export const url = query({ args: { id: v.string() }, handler: (ctx, { id }) => ctx.storage.getUrl(id as any) });
-    export const callBack = mutation({ args: { handle: v.string(), later: v.optional(v.boolean()), args: v.any() }, handler: async (ctx, { handle, later, args }) => {
-      await ctx.db.insert("rows", { text: "calls back" });
-      if (later) return await ctx.scheduler.runAfter(0, handle as any, args);
-      return await ctx.runMutation(handle as any, args); } });
-    export const actBack = action({ args: { handle: v.string(), args: v.any() }, handler: (ctx, { handle, args }) => ctx.runQuery(handle as any, args) });
-    export const mine = query({ args: {}, handler: async () => [await createFunctionHandle(internal.lib.tick), await createFunctionHandle(api.lib.add)] });
-    export const wrong = query({ args: {}, returns: v.string(), handler: async () => 5 as any });
-    export const where = query({ args: {}, handler: async (ctx: any) => await ctx.meta.getFunctionMetadata() });
-"""
-OUTER_LIB = """
-    import { query, mutation, action } from "./_generated/server";
-    import { v } from "convex/values";
-    import { components } from "./_generated/api";
-    const inner = (name: string) => (components as any)[name].lib;
-    export const list = query({ args: {}, handler: async (ctx) => [(await ctx.db.query("rows").collect()).map((row) => row.text), await ctx.runQuery(inner("inner").list, {}), await ctx.runQuery(inner("second").list, {})] });
-    export const add = mutation({ args: { text: v.string(), inner: v.optional(v.string()), failInner: v.optional(v.boolean()), failOuter: v.optional(v.boolean()), catches: v.optional(v.boolean()) }, handler: async (ctx, args) => {
-      await ctx.db.insert("rows", { text: args.text });
-      try { await ctx.runMutation(inner(args.inner ?? "inner").add, { text: args.text, fail: args.failInner }); }
-      catch (error) { if (!args.catches) throw error; await ctx.db.insert("rows", { text: "caught" }); }
-      if (args.failOuter) throw new Error("outer fails"); } });
-    export const pass = mutation({ args: { handle: v.string(), later: v.optional(v.boolean()), args: v.any() }, handler: (ctx, args): Promise<any> => ctx.runMutation(inner("inner").callBack, args) });
-    export const act = action({ args: { fn: v.string(), args: v.any() }, handler: (ctx, { fn, args }): Promise<any> => (fn === "url" || fn === "get" || fn === "env" || fn === "where" ? ctx.runQuery(inner("inner")[fn], args) : ctx.runAction(inner("inner")[fn], args)) });
-    export const ask = query({ args: { fn: v.string(), args: v.any() }, handler: (ctx, { fn, args }): Promise<any> => ctx.runQuery(inner("inner")[fn], args) });
-"""
-HTTP = """
-    import { httpRouter } from "convex/server"; import { httpAction } from "./_generated/server"; import { api } from "./_generated/api";
-    const http = httpRouter();
-    const handler = httpAction(async (ctx: any, request) => Response.json([NAME, (await ctx.meta.getFunctionMetadata()).componentPath, new URL(request.url).pathname, await ctx.auth.getUserIdentity()]));
-    http.route({ path: "/here", method: "GET", handler });
-    http.route({ pathPrefix: "/under/", method: "GET", handler });
-    export default http;
-"""
-SCHEMA = 'import { defineSchema, defineTable } from "convex/server"; import { v } from "convex/values"; export default defineSchema({ rows: defineTable({ text: v.string() }) });'
 FILES = {
+    **source_files("tree"),
     "p.ts": PROGRAMS
     + """
         import { createFunctionHandle } from "convex/server";
         Object.assign(tools, { createFunctionHandle });
     """,
-    "convex.config.ts": CONFIG
-    + """
-        import outer from "./outer/convex.config";
-        const app = defineApp({ env: { TOP: v.optional(v.string()) } });
-        app.use(outer, { httpPrefix: "/o/", env: { MIDDLE: app.env.TOP } });
-        app.use(outer, { name: "other" });
-        export default app;
-    """,
-    "http.ts": HTTP.replace("NAME", '"app"').replace("/here", "/o/exact").replace("/under/", "/"),
-    "outer/convex.config.ts": CONFIG
-    + """
-        import inner from "../inner/convex.config";
-        const outer = defineComponent("outer", { env: { MIDDLE: v.optional(v.string()) } });
-        outer.use(inner, { httpPrefix: "/i/", env: { LEVEL: outer.env.MIDDLE } });
-        outer.use(inner, { name: "second", env: { LEVEL: "fixed" } });
-        export default outer;
-    """,
-    "outer/schema.ts": SCHEMA,
-    "outer/lib.ts": OUTER_LIB,
-    "outer/http.ts": HTTP.replace("NAME", '"outer"'),
-    "inner/convex.config.ts": CONFIG
-    + 'export default defineComponent("inner", { env: { LEVEL: v.optional(v.string()) } });',
-    "inner/schema.ts": SCHEMA,
-    "inner/lib.ts": INNER_LIB,
-    "inner/http.ts": HTTP.replace("NAME", '"inner"'),
-    "inner/crons.ts": 'import { cronJobs } from "convex/server"; import { internal } from "./_generated/api"; const crons = cronJobs(); crons.hourly("hourly", { minuteUTC: 30 }, internal.lib.tick, { text: "cron" }); export default crons;',
 }
 PATHS = ["", "other", "other/inner", "other/second", "outer", "outer/inner", "outer/second"]
 OUTER = "t.components.outer.lib"
@@ -279,10 +205,10 @@ def test_crons_run_in_each_instance(timed: Core) -> None:
 
 
 def test_files_belong_to_a_component(timed: Core) -> None:
-    id = timed.run("p:a", {"code": f"return await ctx.runAction({OUTER}.act, {{ fn: 'store', args: {{}} }})"})
-    url = change(timed, f"return await ctx.runQuery({OUTER}.ask, {{ fn: 'url', args: {{ id: '{id}' }} }})")
+    file = timed.run("p:a", {"code": f"return await ctx.runAction({OUTER}.act, {{ fn: 'store', args: {{}} }})"})
+    url = change(timed, f"return await ctx.runQuery({OUTER}.ask, {{ fn: 'url', args: {{ id: '{file}' }} }})")
     assert request(url).text == "inner file"
-    assert change(timed, f"return await ctx.storage.getUrl('{id}')") is None
+    assert change(timed, f"return await ctx.storage.getUrl('{file}')") is None
     assert timed.control("list", table="_storage")["documents"] == []
     assert len(timed.control("list", table="_storage", component="outer/inner")["documents"]) == 1
 
@@ -359,143 +285,3 @@ def test_a_removed_component_keeps_its_data_and_finds_it_again(bundler: Bundler,
     bundler.push(app, FILES)
     change(app, f"await ctx.runMutation('{handle}', {{ text: 'again' }})")
     assert rows(app, "outer") == ["kept", "again"]
-
-
-def component(app: str, more: dict[str, str] | None = None) -> dict[str, str]:
-    return {
-        "convex.config.ts": CONFIG
-        + f'import c from "./c/convex.config"; const app = defineApp(); {app} export default app;',
-        "c/convex.config.ts": CONFIG + 'export default defineComponent("c");',
-        **(more or {}),
-    }
-
-
-FUNCTION = (
-    'import { query } from "./_generated/server"; export const {name} = query({ args: {}, handler: async () => 1 });'
-)
-PUSHES = {
-    "a component that throws at import": (
-        component("app.use(c);", {"c/lib.ts": 'throw new Error("broken component"); export {};'}),
-        "InvalidModules",
-        "Failed to analyze lib.js: Uncaught Error: broken component",
-    ),
-    "a definition that throws": (
-        component("app.use(c);", {"c/convex.config.ts": 'throw new Error("broken definition"); export default 1;'}),
-        "InvalidConvexConfig",
-        "Uncaught Error: broken definition",
-    ),
-    "a cycle": (
-        component(
-            "app.use(c);",
-            {
-                "c/convex.config.ts": CONFIG
-                + 'import d from "../d/convex.config"; const c = defineComponent("c"); c.use(d); export default c;',
-                "d/convex.config.ts": CONFIG
-                + 'import c from "../c/convex.config"; const d = defineComponent("d"); d.use(c); export default d;',
-            },
-        ),
-        "CyclicImport",
-        "Found cyclic definition dependency",
-    ),
-    "a component that uses itself": (
-        component(
-            "app.use(c);",
-            {
-                "c/convex.config.ts": CONFIG
-                + 'import me from "./convex.config"; const c = defineComponent("c"); c.use(me); export default c;'
-            },
-        ),
-        "CyclicImport",
-        "Found cyclic definition dependency",
-    ),
-    "a component that uses the app": (
-        component(
-            "app.use(c);",
-            {
-                "c/convex.config.ts": CONFIG
-                + 'import app from "../convex.config"; const c = defineComponent("c"); c.use(app as any); export default c;'
-            },
-        ),
-        "NoImportAppDuringDefinitionEvaluation",
-        "",
-    ),
-    "an app where a component is expected": (
-        component("app.use(c);", {"c/convex.config.ts": CONFIG + "export default defineApp();"}),
-        "InvalidDefinition",
-        "in component `c` has an invalid value",
-    ),
-    "two children of one name": (
-        component('app.use(c, { name: "x" }); app.use(c, { name: "x" });'),
-        "TypecheckError",
-        "has multiple child components with the same name",
-    ),
-    "no name": (component('app.use(c, { name: "" });'), "InvalidConvexConfig", "Component name cannot be empty."),
-    "a function and a folder of one name": (
-        component(
-            "app.use(c);",
-            {
-                "c/m.ts": FUNCTION.replace("{name}", "x"),
-                "c/m/x.ts": FUNCTION.replace("{name}", "y").replace("./_", "../_"),
-            },
-        ),
-        "InvalidExport",
-        "conflicts with existing export",
-    ),
-    "a prefix without a slash": (
-        component('app.use(c, { httpPrefix: "c/" });', {"c/http.ts": HTTP.replace("NAME", "1")}),
-        "InvalidConvexConfig",
-        'httpPrefix must start with "/"',
-    ),
-    "a mount on a prefix route": (
-        component(
-            'app.use(c, { httpPrefix: "/under/" });',
-            {"c/http.ts": HTTP.replace("NAME", "1"), "http.ts": HTTP.replace("NAME", "2")},
-        ),
-        "TypecheckError",
-        "Overlap with existing prefix route",
-    ),
-    "a variable that the app does not declare": (
-        component(
-            "app.use(c, { env: { A: (app as any).env.B } } as any);",
-            {"c/convex.config.ts": CONFIG + 'export default defineComponent("c", { env: { A: v.string() } });'},
-        ),
-        "InvalidConvexConfig",
-        'Env var "B" is not declared on this app.',
-    ),
-    "an optional variable for a required one": (
-        {
-            **component(""),
-            "convex.config.ts": CONFIG
-            + 'import c from "./c/convex.config"; const app = defineApp({ env: { A: v.optional(v.string()) } }); app.use(c, { env: { A: app.env.A } }); export default app;',
-            "c/convex.config.ts": CONFIG + 'export default defineComponent("c", { env: { A: v.string() } });',
-        },
-        "TypecheckError",
-        "is required, but parent env var",
-    ),
-    "a wider variable for a narrower one": (
-        {
-            **component(""),
-            "convex.config.ts": CONFIG
-            + 'import c from "./c/convex.config"; const app = defineApp({ env: { A: v.string() } }); app.use(c, { env: { A: app.env.A } } as any); export default app;',
-            "c/convex.config.ts": CONFIG + 'export default defineComponent("c", { env: { A: v.literal("x") } });',
-        },
-        "TypecheckError",
-        "validator is not satisfied by",
-    ),
-    "a query at import": (
-        component("app.use(c);", {"c/lib.ts": 'Convex.syscall("1.0/queryStream", "{}"); export {};'}),
-        "InvalidModules",
-        "Can't use database at import time",
-    ),
-}
-
-
-@pytest.mark.parametrize(("files", "code", "text"), PUSHES.values(), ids=PUSHES.keys())
-def test_a_push_is_refused_and_the_app_goes_on(
-    timed: Core, bundler: Bundler, files: dict[str, str], code: str, text: str
-) -> None:
-    with pytest.raises(PushError) as refused:
-        bundler.push(timed, files)
-    assert (refused.value.status, refused.value.code) == (400, code), refused.value.message
-    assert text in refused.value.message
-    assert change(timed, f"return await ctx.runQuery({OUTER}.list, {{}})") == [[], [], []]

@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - programs in tables stay on one line
 """@convex-dev/workpool: queues of mutations and actions, their order, retries and ends, on the clock."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -118,7 +119,7 @@ def test_failed_actions_are_tried_again_with_growing_pauses(timed: Core) -> None
     assert "attempt 4" in found["never"]["error"]
     assert found["final"]["error"] == "never again"
     tries = [at for text, at in notes(timed) if text == "never"]
-    pauses = [later - earlier for earlier, later in zip(tries, tries[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in pairwise(tries)]
     assert len(pauses) == 3
     assert all(base * 500 <= pause for base, pause in zip((1, 2, 4), pauses, strict=True))
     texts = [text for text, _ in notes(timed)]

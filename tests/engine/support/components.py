@@ -27,12 +27,16 @@ PACKAGES = {
 """One set for all, so that it is installed once."""
 
 
+def source_files(name: str) -> dict[str, str]:
+    """The files of a project."""
+    folder = PROJECTS / name
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.ts")}
+
+
 def project_files(name: str) -> dict[str, str]:
     """The files of a project, and `p.ts`, whose programs reach what `project.ts` exports."""
-    folder = PROJECTS / name
-    files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.ts")}
     programs = PROGRAMS.replace("internal, components };", "internal, components, ...project };")
-    return {**files, "p.ts": 'import * as project from "./project";' + programs}
+    return {**source_files(name), "p.ts": 'import * as project from "./project";' + programs}
 
 
 def push_project(core: Core, folder: Path, name: str) -> None:
