@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from .support.components import push_project
 from .support.core import Core
 from .support.issuer import Issuer
 from .support.project import Bundler
@@ -31,9 +32,13 @@ def core() -> Iterator[Core]:
 
 
 @pytest.fixture(scope="module")
-def app(core: Core, bundler: Bundler, request: pytest.FixtureRequest) -> Core:
-    """The core with the module's FILES pushed; data is dropped before each test by `fresh`."""
-    bundler.push(core, request.module.FILES)
+def app(core: Core, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Core:
+    """The core with the module's FILES or PROJECT pushed; data is dropped before each test by `fresh`."""
+    if hasattr(request.module, "PROJECT"):
+        push_project(core, tmp_path_factory.mktemp("project"), request.module.PROJECT)
+    else:
+        bundler: Bundler = request.getfixturevalue("bundler")
+        bundler.push(core, request.module.FILES)
     return core
 
 

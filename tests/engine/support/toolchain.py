@@ -22,13 +22,14 @@ class Toolchain:
 
     def oracle(self) -> Path:
         """A `node_modules` with convex-test, for differential tests only."""
-        return self._install(ORACLE)
+        return self.packages(ORACLE)
 
     def convex(self, version: str) -> Path:
         """A `node_modules` with this version of the convex package."""
-        return self._install({"convex": version})
+        return self.packages({"convex": version})
 
-    def _install(self, dependencies: dict[str, str]) -> Path:
+    def packages(self, dependencies: dict[str, str]) -> Path:
+        """A `node_modules` with these packages."""
         packages = PackageStore(setup.toolchain_root() / "packages", self._ready).install(Manifest(dependencies))
         assert isinstance(packages, Path), packages
         return packages / "node_modules"

@@ -153,7 +153,6 @@ export class Engine {
     this.active = Deployment.empty();
     this.env.clear();
     this.allowedOrigins.clear();
-    this.handles.clear();
     this.pushes.forget();
     this.logs.clear();
     this.crons.restart();

@@ -29,6 +29,15 @@ export type AsyncCall = (op: string, json: string) => Promise<string>;
 
 const script = new vm.Script(BOOTSTRAP, { filename: "runtime.js" });
 
+const BODILESS = [204, 205, 304];
+/** An empty text is no body: components answer 205 with one, which Node's constructor refuses. */
+const makeLenientResponse = (): typeof Response =>
+  new Proxy(Response, {
+    construct: (target, [body, init]: [unknown, { status?: number } | undefined], derived) =>
+      Reflect.construct(target, [body === "" && BODILESS.includes(init?.status ?? 200) ? null : body, init], derived) as Response,
+  });
+let lenientResponse: typeof Response | null = null;
+
 const SHARED: Record<string, unknown> = {
   ArrayBuffer, SharedArrayBuffer, DataView,
   Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array,
@@ -86,7 +95,7 @@ export class Realm {
     return {
       errors: ERRORS,
       lazyNames: LAZY,
-      lazy: (name: (typeof LAZY)[number]): unknown => globalThis[name],
+      lazy: (name: (typeof LAZY)[number]): unknown => (name === "Response" ? (lenientResponse ??= makeLenientResponse()) : globalThis[name]),
       actions: this.isAction,
       now: () => Math.floor(this.now()),
       realNow: () => performance.now(),

@@ -9,7 +9,8 @@ import { ConflictError } from "../errors.js";
 import type { Clock } from "../time/clock.js";
 import type { Schema } from "../schema/schema.js";
 import type { ReadSet } from "./readset.js";
-import { makeTable, tableKey, withChange, type Doc, type Table } from "./tables.js";
+import { resolveCommitTs } from "../values/value.js";
+import { Doc, makeTable, tableKey, withChange, type Table } from "./tables.js";
 import { nextFloat, Transaction } from "./transaction.js";
 
 export interface Snapshot {
@@ -90,20 +91,21 @@ export class Database {
   }
 
   /** Makes a transaction's writes visible or throws a ConflictError. Returns the commit timestamp. */
-  commit(transaction: Transaction, writer: string | null): bigint {
-    const writes = transaction.pendingWrites();
-    if (writes.length === 0 && !transaction.structural) return this.latest.ts;
+  commit(transaction: Transaction, writer: string | null, ts = this.nextTs()): bigint {
+    const written = transaction.pendingWrites();
+    if (written.length === 0 && !transaction.structural) return this.latest.ts;
     this.checkConflicts(transaction, writer);
-    const tables =
-      this.latest === transaction.base ? transaction.tables : applied(this.latest.tables, writes, transaction.createdTables);
+    const writes = written.map((write) => resolved(write, ts));
+    const asWritten = this.latest === transaction.base && writes.every((write, at) => write === written[at]);
+    const tables = asWritten ? transaction.tables : applied(this.latest.tables, writes, transaction.createdTables);
     this.lastCreation = Math.max(this.lastCreation, transaction.newestCreation ?? 0);
-    this.publish(tables, writes, transaction.structural, writer);
+    this.publish(ts, tables, writes, transaction.structural, writer);
     return this.latest.ts;
   }
 
   /** Replaces tables outside any function: a push, a reset. */
   restructure(tables: ReadonlyMap<string, Table>): void {
-    this.publish(tables, [], true, null);
+    this.publish(this.nextTs(), tables, [], true, null);
   }
 
   /** Forgets all documents and tables. */
@@ -119,12 +121,12 @@ export class Database {
   }
 
   private publish(
+    ts: bigint,
     tables: ReadonlyMap<string, Table>,
     writes: readonly Write[],
     structural: boolean,
     writer: string | null,
   ): void {
-    const ts = this.nextTs();
     this.latest = { ts, tables };
     const commit: Commit = { ts, writes, structural, writer };
     this.log.push(commit);
@@ -164,6 +166,14 @@ export class Database {
     }
     return low;
   }
+}
+
+/** The write with its commit timestamps filled in. */
+function resolved(write: Write, ts: bigint): Write {
+  const { after } = write;
+  if (after === null) return write;
+  const value = resolveCommitTs(after.value, ts);
+  return value === after.value ? write : { ...write, after: new Doc(after.id, value, after.hidden) };
 }
 
 function conflictText(conflict: { commit: Commit; write: Write | null }, writer: string | null): string {

@@ -20,7 +20,7 @@ function parseBound(json: unknown): Bound {
   const raw = json as { type?: unknown; fieldPath?: unknown; value?: unknown } | null;
   const type = raw?.type as Comparison;
   if (typeof raw !== "object" || raw === null || !(type in SYMBOLS)) throw new UserError("InvalidRange", "Invalid index range expression");
-  return { type, field: parseFieldPath(String(raw.fieldPath)).join("."), value: parseMaybeValue(raw.value) };
+  return { type, field: parseFieldPath(String(raw.fieldPath)).join("."), value: parseMaybeValue(raw.value, "commitTs") };
 }
 
 interface Compiled {

@@ -12,7 +12,7 @@ import type { Engine } from "../engine.js";
 import { ConflictError, JsFailure } from "../errors.js";
 import { RunnerDied, RunnerLost, userBudget } from "../runners/udf.js";
 import { runSystemFunction, isSystemPath } from "../system/functions.js";
-import { encodeText, type Value } from "../values/value.js";
+import { encodeText, resolveCommitTs, type Value } from "../values/value.js";
 import { actionSyscall } from "./actionSyscalls.js";
 import { NO_REQUEST, type CallRoot, type RequestFacts } from "./context.js";
 import { asFailure, environmentOf, runInTransaction, seeds } from "./executor.js";
@@ -167,6 +167,7 @@ export class Caller {
           path: request.path,
           checked,
           args,
+          inMutation: kind === "Mutation",
           identity: request.identity,
           depth: 0,
           journal: request.journal ?? null,
@@ -179,10 +180,11 @@ export class Caller {
       return { ...base, outcome: { ok: false, failure: asFailure(error) }, journal };
     }
     for (const warning of nearLimitWarnings(tx.used)) log.warn(warning);
-    const result: CallResult = { ...base, outcome: { ok: true, value }, journal };
-    if (kind === "Query") return result;
+    if (kind === "Query") return { ...base, outcome: { ok: true, value }, journal };
+    const ts = engine.db.nextTs();
+    const result: CallResult = { ...base, outcome: { ok: true, value: resolveCommitTs(value, ts) }, journal };
     hooks.commit?.(tx, result);
-    return { ...result, ts: engine.db.commit(tx, shortName(request.path)) };
+    return { ...result, ts: engine.db.commit(tx, shortName(request.path), ts) };
   }
 
   private find(request: CallRequest, component: Component | null, kind: UdfKind): Checked {

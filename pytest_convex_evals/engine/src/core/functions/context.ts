@@ -35,6 +35,8 @@ export interface UdfContext {
   readonly component: Component;
   readonly path: FunctionPath;
   readonly kind: "query" | "mutation";
+  /** Whether the outermost function of the transaction is a mutation. */
+  readonly inMutation: boolean;
   readonly identity: Identity;
   readonly depth: number;
   readonly streams: Map<number, QueryStream>;

@@ -49,6 +49,8 @@ export async function runInTransaction(
     path: FunctionPath;
     checked: Checked;
     args: Value[];
+    /** Whether the outermost function of the transaction is a mutation. */
+    inMutation: boolean;
     identity: Identity;
     depth: number;
     journal: string | null;
@@ -61,6 +63,7 @@ export async function runInTransaction(
     component,
     path,
     kind: checked.fn.kind === "Query" ? "query" : "mutation",
+    inMutation: options.inMutation,
     identity: options.identity,
     depth: options.depth,
     streams: new Map(),
@@ -70,7 +73,7 @@ export async function runInTransaction(
     newJournal: null,
   };
   const payload = await drive(engine, context, `[${options.args.map(encodeText).join(",")}]`);
-  return { value: parseResult(path, payload), journal: context.newJournal };
+  return { value: parseResult(path, payload, context.inMutation ? "commitTs" : "none"), journal: context.newJournal };
 }
 
 /** Steps the runner until the function has returned and nothing it started is pending. */
@@ -191,7 +194,7 @@ async function nestedCall(engine: Engine, context: UdfContext, json: string): Pr
   const target = resolveAddress(engine.deployment, engine.handles, context.component, raw);
   if (context.depth >= MAX_DEPTH) throw new UserError("MaximumCallDepthExceeded", "Cross component call depth limit exceeded.");
   const checked = findForNested(target, kind);
-  const args = parseArguments(target.path, [raw["args"]]);
+  const args = parseArguments(target.path, [raw["args"]], context.inMutation ? "commitTs" : "none");
   const tables = context.tx.tableNames(target.component.path);
   validateArguments(checked.fn, args, tables);
   const stale = raw["udfType"] === "snapshotQuery";
@@ -204,6 +207,7 @@ async function nestedCall(engine: Engine, context: UdfContext, json: string): Pr
       path: target.path,
       checked,
       args,
+      inMutation: context.inMutation,
       identity: context.identity,
       depth: context.depth + 1,
       journal: null,

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import type { Component, Deployment } from "../deployment.js";
+import { findFunction, type Component, type Deployment } from "../deployment.js";
 import { UserError } from "../errors.js";
 
 export interface FunctionPath {
@@ -43,28 +43,45 @@ export interface Address {
   functionHandle?: unknown;
 }
 
+/**
+ * Handles name functions of the whole tree. Their ids follow from what they name, so a handle that was stored outlives pushes: it
+ * is dead while its function is gone and works again when the function is back.
+ */
 export class Handles {
-  private readonly byId = new Map<string, { component: string; path: FunctionPath }>();
-
-  clear(): void {
-    this.byId.clear();
-  }
+  private readonly known = new WeakMap<Deployment, ReadonlyMap<string, Target>>();
 
   create(target: Target): string {
-    const id = createHash("sha256").update(`${target.component.path}\n${fullName(target.path)}`).digest("hex").slice(0, 32);
-    this.byId.set(id, { component: target.component.path, path: target.path });
-    return `function://${id}#${shortName(target.path)}`;
+    if (findFunction(target.component, target.path.module, target.path.fn) === null) {
+      throw new UserError("FunctionHandleNotFound", `Function handle not found: there is no function '${shortName(target.path)}'.`);
+    }
+    return `function://${handleId(target)}#${shortName(target.path)}`;
   }
 
   resolve(deployment: Deployment, handle: string): Target {
-    const id = /^function:\/\/([^#]*)/.exec(handle)?.[1] ?? "";
-    const found = this.byId.get(id);
-    const component = found === undefined ? null : deployment.component(found.component);
-    if (found === undefined || component === null || component.definition.modules.get(found.path.module)?.functions.some((fn) => fn.name === found.path.fn) !== true) {
-      throw new UserError("FunctionHandleNotFound", "Function handle not found");
-    }
-    return { component, path: found.path };
+    const found = this.targets(deployment).get(/^function:\/\/([^#]*)/.exec(handle)?.[1] ?? "");
+    if (found === undefined) throw new UserError("FunctionHandleNotFound", "Function handle not found");
+    return found;
   }
+
+  private targets(deployment: Deployment): ReadonlyMap<string, Target> {
+    const present = this.known.get(deployment);
+    if (present !== undefined) return present;
+    const targets = new Map<string, Target>();
+    for (const component of deployment.components()) {
+      for (const module of component.definition.modules.values()) {
+        for (const fn of module.functions) {
+          const target = { component, path: { module: module.path, fn: fn.name } };
+          targets.set(handleId(target), target);
+        }
+      }
+    }
+    this.known.set(deployment, targets);
+    return targets;
+  }
+}
+
+function handleId({ component, path }: Target): string {
+  return createHash("sha256").update(`${component.path}\n${fullName(path)}`).digest("hex").slice(0, 32);
 }
 
 export function resolveAddress(deployment: Deployment, handles: Handles, from: Component, address: Address): Target {

@@ -114,14 +114,14 @@ export function asyncSyscall(engine: Engine, context: UdfContext, op: string, js
     case "1.0/queryPage":
       return queryPage(engine, context, args);
     case "1.0/insert": {
-      const value = argument("db.insert", "value", () => parseValue(args["value"]));
+      const value = argument("db.insert", "value", () => parseValue(args["value"], "commitTs"));
       return JSON.stringify({ _id: insertDocument(tx, namespace, text(args, "table", "db.insert"), value) });
     }
     case "1.0/shallowMerge":
       patchDocument(tx, namespace, text(args, "id", "db.patch"), optionalText(args, "table"), () => argument("db.patch", "value", () => patchFields(args["value"])));
       return "null";
     case "1.0/replace":
-      replaceDocument(tx, namespace, text(args, "id", "db.replace"), optionalText(args, "table"), () => argument("db.replace", "value", () => parseValue(args["value"])));
+      replaceDocument(tx, namespace, text(args, "id", "db.replace"), optionalText(args, "table"), () => argument("db.replace", "value", () => parseValue(args["value"], "commitTs")));
       return "null";
     case "1.0/remove":
       deleteDocument(tx, namespace, text(args, "id", "db.delete"), optionalText(args, "table"));
@@ -178,7 +178,7 @@ function patchFields(json: unknown): Map<string, Value | undefined> {
     if (isUndefinedMarker(value)) fields.set(name, undefined);
     else values[name] = value;
   }
-  const parsed = parseValue(values);
+  const parsed = parseValue(values, "commitTs");
   if (typeof parsed !== "object" || parsed === null) throw new UserError("BadRequest", "Value must be an Object");
   for (const [name, value] of Object.entries(parsed)) fields.set(name, value as Value);
   return fields;

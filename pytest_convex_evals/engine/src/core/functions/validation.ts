@@ -38,11 +38,11 @@ export function checkKind(path: FunctionPath, fn: FunctionInfo, kind: UdfKind): 
 }
 
 /** The positional arguments as values; `json` is the array (or the single object) the caller sent. */
-export function parseArguments(path: FunctionPath, json: unknown): Value[] {
+export function parseArguments(path: FunctionPath, json: unknown, pending: "commitTs" | "none" = "none"): Value[] {
   const list = Array.isArray(json) ? json : [json];
   let values: Value[];
   try {
-    values = list.map(parseValue);
+    values = list.map((item) => parseValue(item, pending));
   } catch (error) {
     if (error instanceof UserError) throw new JsFailure(`Invalid arguments for ${fullName(path)}: ${error.message}`);
     throw error;
@@ -69,7 +69,7 @@ export function validateArguments(fn: FunctionInfo, args: readonly Value[], tabl
   if (problem !== null) throw new JsFailure(`ArgumentValidationError: ${problem}\n`);
 }
 
-export function parseResult(path: FunctionPath, text: string): Value {
+export function parseResult(path: FunctionPath, text: string, pending: "commitTs" | "none" = "none"): Value {
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -79,7 +79,7 @@ export function parseResult(path: FunctionPath, text: string): Value {
   if (hasLoneSurrogate(text)) throw new JsFailure(`Function ${fullName(path)} failed. Could not parse return value as json: lone surrogate in hex escape`);
   let value: Value;
   try {
-    value = parseValue(json);
+    value = parseValue(json, pending);
   } catch (error) {
     if (error instanceof UserError) throw new JsFailure(`Function ${fullName(path)} return value invalid: ${error.message}`);
     throw error;

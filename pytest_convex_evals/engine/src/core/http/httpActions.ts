@@ -23,7 +23,7 @@ interface Match {
   path: string;
 }
 
-/** Exact routes first, then the longest of prefix routes and mounts. Null when nothing can answer. */
+/** Exact routes first, then the longest of prefix routes and mounts; what a mount does not know is not found. */
 function resolve(component: Component, path: string, method: string): Match | null {
   const routes = component.definition.modules.get("http.js")?.httpRoutes ?? null;
   const { httpMounts, httpPrefix } = component.definition.config;
@@ -42,11 +42,8 @@ function resolve(component: Component, path: string, method: string): Match | nu
   }
   for (const [prefix, name] of httpMounts) {
     if (!path.startsWith(prefix) || prefix.length <= longest) continue;
-    const inner = resolve(component.children.get(name) as Component, `/${path.slice(prefix.length)}`, method);
-    if (inner !== null) {
-      longest = prefix.length;
-      found = inner;
-    }
+    longest = prefix.length;
+    found = resolve(component.children.get(name) as Component, `/${path.slice(prefix.length)}`, method);
   }
   return found;
 }

@@ -38,13 +38,13 @@ export class ActionRunnerClient {
     private readonly clock: Clock,
   ) {}
 
-  /** Calls that only wait for the clock. */
+  /** Calls that only wait for the clock, or for an action of theirs, which is counted by itself. */
   get sleeping(): number {
     let count = 0;
     for (const lane of [...(this.lane === null ? [] : [this.lane]), ...this.stalled]) {
       for (const call of lane.calls.values()) {
         const ops = [...call.outstanding.values()];
-        if (ops.length > 0 && ops.every((op) => op === "host/sleep")) count += 1;
+        if (ops.length > 0 && ops.every((op) => op === "host/sleep" || op === "1.0/actions/action")) count += 1;
       }
     }
     return count;

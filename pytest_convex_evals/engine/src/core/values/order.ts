@@ -6,7 +6,7 @@
  * inside strings is escaped as 0x00 0xFF, so that appending 0xFF to an encoded prefix gives its upper end.
  */
 
-import { isObject, sortedKeys, type MaybeValue, type Value } from "./value.js";
+import { COMMIT_TS, isObject, sortedKeys, type MaybeValue, type Value } from "./value.js";
 
 /** Greater than every key. */
 export const KEY_END = "\uffff";
@@ -18,7 +18,7 @@ export function encodeKey(value: MaybeValue): string {
     case "undefined":
       return "\x01";
     case "bigint":
-      scratch.writeBigInt64BE(value);
+      scratch.writeBigInt64BE(value === COMMIT_TS ? COMMIT_TS - 1n : value);
       scratch[0] = (scratch[0] as number) ^ 0x80;
       return "\x03" + scratch.toString("latin1");
     case "number":

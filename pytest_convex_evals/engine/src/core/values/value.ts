@@ -20,6 +20,11 @@ export const MAX_NESTING = 64;
 export const MAX_VALUE_BYTES = 32 * 1024 * 1024;
 const MIN_INT64 = -(2n ** 63n);
 const MAX_INT64 = 2n ** 63n - 1n;
+/** Stands for the timestamp of a commit that is still to come. No int64 is equal to it. */
+export const COMMIT_TS = 2n ** 63n;
+
+/** Whether `{"$commitTs": null}` is a value here: only inside a mutation. */
+type Pending = "commitTs" | "none";
 
 export function isObject(value: MaybeValue): value is ValueObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
@@ -66,8 +71,8 @@ export function formatBytes(bytes: number): string {
   return `${Number(value.toFixed(2))} ${unit}`;
 }
 
-export function parseValue(json: unknown): Value {
-  const value = parse(json, 1);
+export function parseValue(json: unknown, pending: Pending = "none"): Value {
+  const value = parse(json, 1, pending);
   const size = valueSize(value);
   if (size > MAX_VALUE_BYTES) {
     throw new UserError("ValueTooLargeError", `Value is too large (${formatBytes(size)} > maximum size ${formatBytes(MAX_VALUE_BYTES)})`);
@@ -76,9 +81,9 @@ export function parseValue(json: unknown): Value {
 }
 
 /** As parseValue, for places where `{"$undefined": null}` stands for a missing value. */
-export function parseMaybeValue(json: unknown): MaybeValue {
+export function parseMaybeValue(json: unknown, pending: Pending = "none"): MaybeValue {
   if (isUndefinedMarker(json)) return undefined;
-  return parseValue(json);
+  return parseValue(json, pending);
 }
 
 export function isUndefinedMarker(json: unknown): boolean {
@@ -97,7 +102,7 @@ function tooNested(value: unknown): never {
   throw new UserError("TooNestedError", `Value is too nested (nested ${levels} levels deep > maximum nesting ${MAX_NESTING})`);
 }
 
-function parse(json: unknown, depth: number): Value {
+function parse(json: unknown, depth: number, pending: Pending): Value {
   if (json === null || typeof json === "boolean" || typeof json === "number") return json;
   if (typeof json === "string") {
     if (!json.isWellFormed()) throw new UserError("SyscallArgsInvalidJson", "Received invalid json: lone surrogate in hex escape");
@@ -109,12 +114,12 @@ function parse(json: unknown, depth: number): Value {
     if (json.length > MAX_ARRAY_LENGTH) {
       throw new UserError("ArrayTooLong", `Array length is too long (${json.length} > maximum length ${MAX_ARRAY_LENGTH})`);
     }
-    return json.map((item) => parse(item, depth + 1));
+    return json.map((item) => parse(item, depth + 1, pending));
   }
   const keys = Object.keys(json);
   const record = json as Record<string, unknown>;
   if (keys.length === 1) {
-    const special = parseSpecial(keys[0] as string, record[keys[0] as string]);
+    const special = parseSpecial(keys[0] as string, record[keys[0] as string], pending);
     if (special !== undefined) return special;
   }
   if (depth > MAX_NESTING) tooNested(json);
@@ -128,7 +133,7 @@ function parse(json: unknown, depth: number): Value {
   const result = emptyObject();
   for (const key of keys) {
     checkFieldName(key);
-    result[key] = parse(record[key], depth + 1);
+    result[key] = parse(record[key], depth + 1, pending);
   }
   return result;
 }
@@ -138,7 +143,7 @@ export function hasLoneSurrogate(text: string): boolean {
   return /(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]/.test(text);
 }
 
-function parseSpecial(key: string, inner: unknown): Value | undefined {
+function parseSpecial(key: string, inner: unknown, pending: Pending): Value | undefined {
   switch (key) {
     case "$integer": {
       const bytes = base64(inner, "$integer", 8);
@@ -153,6 +158,8 @@ function parseSpecial(key: string, inner: unknown): Value | undefined {
     }
     case "$bytes":
       return new Uint8Array(base64(inner, "$bytes", null));
+    case "$commitTs":
+      return pending === "commitTs" && inner === null ? COMMIT_TS : undefined;
     default:
       return undefined;
   }
@@ -170,6 +177,7 @@ function base64(inner: unknown, key: string, length: number | null): Buffer {
 }
 
 export function encodeInt64(value: bigint): Json {
+  if (value === COMMIT_TS) return { $commitTs: null };
   if (value < MIN_INT64 || value > MAX_INT64) throw new Error(`${value} does not fit into int64`);
   const bytes = Buffer.alloc(8);
   bytes.writeBigInt64LE(value);
@@ -242,6 +250,24 @@ export function valueSize(value: Value): number {
       return size;
     }
   }
+}
+
+function holdsCommitTs(value: Value): boolean {
+  if (typeof value !== "object" || value === null || value instanceof Uint8Array) return value === COMMIT_TS;
+  return (Array.isArray(value) ? value : Object.values(value)).some(holdsCommitTs);
+}
+
+/** The value once its transaction has committed at `ts`: the same one unless it holds that timestamp. */
+export function resolveCommitTs<T extends Value>(value: T, ts: bigint): T {
+  return holdsCommitTs(value) ? (resolve(value, ts) as T) : value;
+}
+
+function resolve(value: Value, ts: bigint): Value {
+  if (typeof value !== "object" || value === null || value instanceof Uint8Array) return value === COMMIT_TS ? ts : value;
+  if (Array.isArray(value)) return value.map((item) => resolve(item, ts));
+  const result = emptyObject();
+  for (const key of Object.keys(value)) result[key] = resolve(value[key] as Value, ts);
+  return result;
 }
 
 export function valueNesting(value: Value): number {
