@@ -70,11 +70,16 @@ export class HttpFront {
       }
       const url = new URL(raw, "http://localhost");
       const handler = this.routes.get(`${request.method ?? ""} ${url.pathname}`) ?? this.prefixed(request.method ?? "", url.pathname);
+      if (handler === null && this.answersOtherMethods(url.pathname)) throw new UserError("MethodNotAllowed", `${request.method ?? ""} is not allowed here`, undefined, 405);
       if (handler === null) throw new UserError("NotFound", `No such endpoint: ${url.pathname}`, undefined, 404);
       await handler(request, response, url);
     } catch (error) {
       sendError(response, error, (unexpected) => this.engine.report(unexpected));
     }
+  }
+
+  private answersOtherMethods(path: string): boolean {
+    return ["GET", "POST"].some((method) => this.routes.has(`${method} ${path}`) || this.prefixed(method, path) !== null);
   }
 
   private prefixed(method: string, path: string): Handler | null {

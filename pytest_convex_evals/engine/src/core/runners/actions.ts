@@ -13,6 +13,9 @@ import type { Watchdog } from "./watchdog.js";
 const PARALLEL = 8;
 const MAX_OUTSTANDING = 1000;
 
+/** Operations that wait for others than the database; they take no place among those that run at once. */
+const UNCOUNTED: ReadonlySet<string> = new Set(["host/sleep", "host/fetch", "host/read", "host/close"]);
+
 /** Seconds of processor time that an action may use without yielding to its process. */
 const BUSY_SECONDS = 30;
 /** The same at import, when a push analyses a module. */
@@ -84,6 +87,7 @@ export class ActionRunnerClient {
     const result = new Promise<{ done: Done; unawaited: string[] }>((resolve, reject) => {
       lane.calls.set(call, { handler, outstanding: new Map(), running: 0, waiting: [], busySeconds, resolve, reject });
       lane.process.send({ t: "start", call, ...start }, payload);
+      handler.entered?.((cut) => lane.process.send({ t: "gone", call, cut }));
     });
     return { result };
   }
@@ -150,7 +154,7 @@ export class ActionRunnerClient {
         // Read first: a result that cannot be read ends the process, and with it every call that is still listed.
         const done: Done = header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) };
         lane.calls.delete(id);
-        call.resolve({ done, unawaited: [...call.outstanding.values()].filter((op) => op !== "host/sleep") });
+        call.resolve({ done, unawaited: [...call.outstanding.values()].filter((op) => !UNCOUNTED.has(op) || op === "host/fetch") });
         if (lane.calls.size === 0) this.afterLast(lane, Number(header["leaked"] ?? 0));
         break;
       }
@@ -177,7 +181,7 @@ export class ActionRunnerClient {
     call.outstanding.set(syscall, op);
     const header: Record<string, unknown> = { t: "resolve", call: id, id: syscall, ok: true, more: false };
     let payload: string;
-    const counted = op !== "host/sleep" && op !== "host/fetch";
+    const counted = !UNCOUNTED.has(op);
     if (counted) await this.slot(call);
     try {
       payload = await call.handler.syscall(op, json);
