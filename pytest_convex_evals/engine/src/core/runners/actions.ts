@@ -20,6 +20,8 @@ const UNCOUNTED: ReadonlySet<string> = new Set(["host/sleep", "host/fetch", "hos
 const BUSY_SECONDS = 30;
 /** The same at import, when a push analyses a module. */
 const IMPORT_SECONDS = 4;
+/** Seconds that a whole action may take. */
+const TOTAL_SECONDS: Record<RunnerKind, number> = { udf: 60, action: 1800, node: 600 };
 /** Processes that may be busy without end at the same time. */
 const MAX_STALLED = 8;
 
@@ -89,7 +91,28 @@ export class ActionRunnerClient {
       lane.process.send({ t: "start", call, ...start }, payload);
       handler.entered?.((cut) => lane.process.send({ t: "gone", call, cut }));
     });
+    if (start.what !== "analyze") {
+      const timer = this.clock.after(TOTAL_SECONDS[this.kind] * 1000, () => this.expire(lane, call, start.fn));
+      const cancel = (): void => timer.cancel();
+      result.then(cancel, cancel);
+    }
     return { result };
+  }
+
+  /** Gives up a call that took too long; its process goes on with the others. */
+  private expire(lane: Lane, id: number, fn: string): void {
+    const call = lane.calls.get(id);
+    if (call === undefined) return;
+    lane.calls.delete(id);
+    lane.process.send({ t: "drop", call: id });
+    const seconds = TOTAL_SECONDS[this.kind];
+    call.reject(
+      new JsFailure(
+        this.kind === "node"
+          ? `Action \`${fn}\` execution timed out (maximum duration ${seconds}s)`
+          : `Function execution timed out (maximum duration: ${seconds}s)`,
+      ),
+    );
   }
 
   /** The present process, or a new one when JavaScript there does not yield. */
@@ -116,8 +139,9 @@ export class ActionRunnerClient {
     if (this.lane === lane) this.lane = null;
     if (lane.calls.size === 0) return;
     if (!lane.process.ranOutOfMemory) this.deaths += 1;
+    const megabytes = this.kind === "node" ? 512 : 64;
     lane.failAll(
-      lane.process.ranOutOfMemory ? "JavaScript execution ran out of memory (maximum memory usage: 64 MB)" : "The action's process ended unexpectedly.",
+      lane.process.ranOutOfMemory ? `JavaScript execution ran out of memory (maximum memory usage: ${megabytes} MB)` : "The action's process ended unexpectedly.",
     );
   }
 
