@@ -13,6 +13,7 @@ import { API_BODY_LIMIT, asText, PUSH_BODY_LIMIT, readJson, sendError, sendJson,
 import { FunctionApi } from "./functions.js";
 import { HttpActions } from "./httpActions.js";
 import { listenOnLoopback } from "./ports.js";
+import { exportEndpoint, PORTABLE_ENDPOINTS } from "./portable.js";
 import { streamLogs } from "./logs.js";
 import { download, upload } from "./storage.js";
 
@@ -86,6 +87,8 @@ export class HttpFront {
     if (path.startsWith("/api/storage/") && (method === "GET" || method === "HEAD")) {
       return (request, response) => download(this.engine, request, response, path.slice("/api/storage/".length));
     }
+    const archive = method === "GET" ? exportEndpoint(path) : null;
+    if (archive !== null) return this.guarded((request, response, url) => archive(this.engine, request, response, url));
     if (path.startsWith("/api/run/") && method === "POST") {
       const parts = path.slice("/api/run/".length).split("/").filter(Boolean);
       return async (request, response) => {
@@ -102,6 +105,13 @@ export class HttpFront {
       const body = request.method === "GET" ? {} : await readJson(request, limit, false);
       await this.requireAdmin(request, url, body["adminKey"]);
       sendJson(response, 200, (await run(body)) ?? null);
+    };
+  }
+
+  private guarded(run: Handler): Handler {
+    return async (request, response, url) => {
+      await this.requireAdmin(request, url, null);
+      await run(request, response, url);
     };
   }
 
@@ -141,6 +151,7 @@ export class HttpFront {
       ["POST /api/query_at_ts", (request, response) => api.call(request, response, "Query")],
       ["POST /api/query_batch", (request, response) => api.queryBatch(request, response)],
       ["POST /api/storage/upload", (request, response, url) => upload(engine, request, response, url)],
+      ...PORTABLE_ENDPOINTS.map(([name, run]): [string, Handler] => [name, this.guarded((request, response, url) => run(engine, request, response, url))]),
       ["POST /api/cancel_job", this.admin(API_BODY_LIMIT, (body) => this.cancel(asText(body["id"]), body["componentId"]))],
       ["POST /api/cancel_all_jobs", this.admin(API_BODY_LIMIT, () => this.cancelAll())],
     ]);

@@ -10,6 +10,7 @@ import { notFound } from "../functions/validation.js";
 import { isObject, parseValue, type Value } from "../values/value.js";
 import { DATA_FUNCTIONS } from "./data.js";
 import { DEPLOYMENT_FUNCTIONS } from "./deployment.js";
+import { PORTABLE_FUNCTIONS } from "./portable.js";
 
 export interface SystemCall {
   engine: Engine;
@@ -26,7 +27,7 @@ export interface SystemFunction {
   run(call: SystemCall): Value;
 }
 
-const FUNCTIONS: ReadonlyMap<string, SystemFunction> = new Map([...DATA_FUNCTIONS, ...DEPLOYMENT_FUNCTIONS]);
+const FUNCTIONS: ReadonlyMap<string, SystemFunction> = new Map([...DATA_FUNCTIONS, ...DEPLOYMENT_FUNCTIONS, ...PORTABLE_FUNCTIONS]);
 
 export function isSystemPath(path: FunctionPath): boolean {
   return path.module.startsWith("_system/");
