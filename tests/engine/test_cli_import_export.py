@@ -95,7 +95,11 @@ def uploaded(core: Core, content: bytes, kind: str, table: str | None, mode: str
 @pytest.mark.parametrize(
     ("name", "text", "rows"),
     [
-        ("a.csv", 'text,n\nplain,1.5\n"with, comma ""q""",2\n"two\nlines",-3e2\n', [{"text": "plain", "n": 1.5}, {"text": 'with, comma "q"', "n": 2}, {"text": "two\nlines", "n": -300}]),
+        (
+            "a.csv",
+            'text,n\nplain,1.5\n"with, comma ""q""",2\n"two\nlines",-3e2\n',
+            [{"text": "plain", "n": 1.5}, {"text": 'with, comma "q"', "n": 2}, {"text": "two\nlines", "n": -300}],
+        ),
         ("a.jsonl", '{"text": "a", "n": 1}\n\n{"text": "b"}\n', [{"text": "a", "n": 1}, {"text": "b"}]),
         ("a.json", '[{"text": "a"}, {"text": "b", "n": 2}]', [{"text": "a"}, {"text": "b", "n": 2}]),
     ],
@@ -105,7 +109,13 @@ def test_each_format_of_a_table(fresh: Core, folder: Path, name: str, text: str,
     done = imported(fresh, folder, "--table", "typed", put(folder, name, text))
     assert f'Added {len(rows)} documents to table "typed".' in done.output
     assert plain(fresh, "typed") == rows
-    first = fresh.run("p:q", {"code": 'return (await ctx.db.query("typed").withIndex("by_text", (q) => q.eq("text", args)).unique())._id', "args": rows[0]["text"]})
+    first = fresh.run(
+        "p:q",
+        {
+            "code": 'return (await ctx.db.query("typed").withIndex("by_text", (q) => q.eq("text", args)).unique())._id',
+            "args": rows[0]["text"],
+        },
+    )
     assert first == documents(fresh, "typed")[0]["_id"]
 
 
@@ -113,7 +123,13 @@ def test_ids_and_times_are_kept(fresh: Core, folder: Path) -> None:
     identifier = fresh.control("insert", table="typed", documents=[{"text": "a"}])["ids"][0]
     (row,) = documents(fresh, "typed")
     fresh.control("clear", table="typed")
-    imported(fresh, folder, "--table", "typed", put(folder, "a.jsonl", json.dumps({**row, "text": "again", "other": identifier})))
+    imported(
+        fresh,
+        folder,
+        "--table",
+        "typed",
+        put(folder, "a.jsonl", json.dumps({**row, "text": "again", "other": identifier})),
+    )
     assert documents(fresh, "typed") == [{**row, "text": "again", "other": identifier}]
 
 
@@ -129,7 +145,10 @@ def test_modes(fresh: Core, folder: Path) -> None:
     fresh.control("insert", table="free", documents=[{"x": 1}])
     refused = run_cli(fresh, folder, "import", "--table", "typed", name)
     assert refused.code == 1
-    assert 'Table "typed" already has 1 documents: use --append to add to them or --replace to replace them' in refused.output
+    assert (
+        'Table "typed" already has 1 documents: use --append to add to them or --replace to replace them'
+        in refused.output
+    )
     imported(fresh, folder, "--table", "typed", "--append", name)
     assert [row["text"] for row in plain(fresh, "typed")] == ["old", "new"]
     asked = run_cli(fresh, folder, "import", "--table", "typed", "--replace", name)
@@ -139,7 +158,9 @@ def test_modes(fresh: Core, folder: Path) -> None:
     imported(fresh, folder, "--table", "typed", "--replace", "-y", name)
     assert plain(fresh, "typed") == [{"text": "new"}]
     assert len(documents(fresh, "loose")) == 1
-    done = imported(fresh, folder, "--replace-all", "-y", archive(folder, {"typed/documents.jsonl": '{"text": "only"}\n'}))
+    done = imported(
+        fresh, folder, "--replace-all", "-y", archive(folder, {"typed/documents.jsonl": '{"text": "only"}\n'})
+    )
     assert "Added 1 documents" in done.output
     assert (plain(fresh, "typed"), documents(fresh, "loose"), documents(fresh, "free")) == ([{"text": "only"}], [], [])
     tables = run_cli(fresh, folder, "data").output.split()
@@ -149,7 +170,9 @@ def test_modes(fresh: Core, folder: Path) -> None:
 def test_subscribed_queries_and_later_writes_see_an_import(fresh: Core, folder: Path) -> None:
     imported(fresh, folder, "--table", "typed", put(folder, "a.jsonl", '{"text": "b"}'))
     fresh.run("p:m", {"code": 'await ctx.db.insert("typed", { text: "a" })'})
-    assert fresh.run("p:q", {"code": 'return (await ctx.db.query("typed").withIndex("by_text").collect()).map((d) => d.text)'}) == ["a", "b"]
+    assert fresh.run(
+        "p:q", {"code": 'return (await ctx.db.query("typed").withIndex("by_text").collect()).map((d) => d.text)'}
+    ) == ["a", "b"]
 
 
 def test_a_table_of_a_component(fresh: Core, folder: Path) -> None:
@@ -163,13 +186,18 @@ def test_a_table_of_a_component(fresh: Core, folder: Path) -> None:
 
 def fill(core: Core) -> None:
     """Every kind of value, references, a component, files."""
-    core.run("p:m", {"code": """
+    core.run(
+        "p:m",
+        {
+            "code": """
         const first = await ctx.db.insert("typed", { text: "grüße \\n\\"q\\"" });
         await ctx.db.insert("typed", { text: "", n: -0, other: first });
         await ctx.db.insert("free", { big: 2n ** 62n, bytes: new Uint8Array([0, 255]).buffer, odd: [NaN, Infinity, -0, 1.5], deep: { list: [{ i: 1n }, { s: "1" }], none: null }, looks: "5" });
         await ctx.db.insert("loose", { to: first });
         await ctx.db.delete(await ctx.db.insert("vacant", {}));
-    """})
+    """
+        },
+    )
     core.run("f:add", component="shelf", identity="admin")
     for component, body in (("", b"\x00file"), ("shelf", b"inner file")):
         path = "f:url" if component else "p:m"
@@ -196,9 +224,15 @@ def test_a_round_trip_into_a_fresh_engine(fresh: Core, other: Core, folder: Path
         identifier = before["_storage"][0]["_id"]
         url = core.run("p:q", {"code": "return await ctx.storage.getUrl(args)", "args": identifier})
         assert request(url).body == b"\x00file"
-    urls = [core.run("p:q", {"code": "return await ctx.storage.getUrl(args)", "args": identifier}).split("/")[-1] for core in (fresh, other)]
+    urls = [
+        core.run("p:q", {"code": "return await ctx.storage.getUrl(args)", "args": identifier}).split("/")[-1]
+        for core in (fresh, other)
+    ]
     assert urls[0] == urls[1]
-    assert other.run("p:q", {"code": 'return (await ctx.db.get((await ctx.db.query("loose").first()).to)).text'}) == before["typed"][0]["text"]
+    assert (
+        other.run("p:q", {"code": 'return (await ctx.db.get((await ctx.db.query("loose").first()).to)).text'})
+        == before["typed"][0]["text"]
+    )
     again = run_cli(other, folder, "import", "whole.zip")
     assert again.code == 1
     assert "already has" in again.output
@@ -214,7 +248,13 @@ def test_an_export_as_others_read_it(fresh: Core, folder: Path, tmp_path: Path) 
     with zipfile.ZipFile(found) as opened:
         assert opened.testzip() is None
         names = set(opened.namelist())
-        assert {"_tables/documents.jsonl", "typed/documents.jsonl", "free/generated_schema.jsonl", "vacant/documents.jsonl", "_components/shelf/inner/documents.jsonl"} <= names
+        assert {
+            "_tables/documents.jsonl",
+            "typed/documents.jsonl",
+            "free/generated_schema.jsonl",
+            "vacant/documents.jsonl",
+            "_components/shelf/inner/documents.jsonl",
+        } <= names
         assert not any("_storage" in name for name in names)
         free = json.loads(opened.read("free/documents.jsonl"))
         assert (free["big"], free["bytes"], free["odd"]) == (str(2**62), "AP8=", ["NaN", "Infinity", 0, 1.5])
@@ -246,7 +286,11 @@ def test_numbers_of_tables_follow_their_ids(fresh: Core, other: Core, folder: Pa
         ("a.jsonl", '{"text": "a"}\n[1]\n', "is not an object"),
         ("a.jsonl", '{"text": "a", "_id": "nonsense"}', "is not a valid _id"),
         ("a.jsonl", '{"text": "a", "_creationTime": "today"}', "is not a valid _creationTime"),
-        ("a.jsonl", '{"text": "a"}\n{"text": 5}\n', 'Failed to insert or update a document in table "typed" because it does not match the schema'),
+        (
+            "a.jsonl",
+            '{"text": "a"}\n{"text": 5}\n',
+            'Failed to insert or update a document in table "typed" because it does not match the schema',
+        ),
         ("a.jsonl", '{"text": "a", "$no": 1}', "starts with '$'"),
         ("a.jsonl", '{"text": "%s"}' % ("x" * 1_100_000), "Value is too large"),
         ("a.json", '{"text": "a"}', "The file is not a JSON array of objects"),
@@ -267,7 +311,10 @@ def test_bad_files_change_nothing(fresh: Core, name: str, text: str, error: str)
 
 
 def test_the_cli_tells_of_bad_files(fresh: Core, folder: Path) -> None:
-    for text, error in (('{"text":', "Line 1 of the file is not valid JSON"), ('{"text": 5}', "does not match the schema")):
+    for text, error in (
+        ('{"text":', "Line 1 of the file is not valid JSON"),
+        ('{"text": 5}', "does not match the schema"),
+    ):
         failed = run_cli(fresh, folder, "import", "--table", "typed", put(folder, "bad.jsonl", text))
         assert failed.code == 1
         assert 'Importing data from "bad.jsonl" to table "typed" failed' in failed.output
@@ -324,7 +371,14 @@ def test_what_the_cli_refuses_itself(fresh: Core, folder: Path) -> None:
 
 
 def test_only_administrators_import_and_export(fresh: Core) -> None:
-    for path in ("/api/import/start_upload", "/api/import/upload_part", "/api/import/finish_upload", "/api/perform_import", "/api/cancel_import", "/api/export/request/zip"):
+    for path in (
+        "/api/import/start_upload",
+        "/api/import/upload_part",
+        "/api/import/finish_upload",
+        "/api/perform_import",
+        "/api/cancel_import",
+        "/api/export/request/zip",
+    ):
         answer = fresh.post(path, {})
         assert (answer.status, answer.json()["code"]) == (403, "BadDeployKey")
     assert request(f"{fresh.url}/api/export/zip/1").status == 403
@@ -350,7 +404,9 @@ def test_a_large_import_in_several_parts(fresh: Core, folder: Path) -> None:
     assert len(rows) > 5 * 1024 * 1024
     done = imported(fresh, folder, "--table", "typed", put(folder, "large.jsonl", rows))
     assert f"Added {count} documents" in done.output
-    found = fresh.run("p:q", {"code": 'return (await ctx.db.query("typed").withIndex("by_text").order("desc").first()).n'})
+    found = fresh.run(
+        "p:q", {"code": 'return (await ctx.db.query("typed").withIndex("by_text").order("desc").first()).n'}
+    )
     assert found == count - 1
 
 

@@ -162,8 +162,13 @@ def test_headers_pass_and_nothing_is_added(base: str) -> None:
     answer = request(f"{base}/headers", headers={"X-Asked": "v:", "Origin": "http://o", "X-Forwarded-Proto": "https"})
     assert answer.text == "v:https:"
     assert answer.headers.get_all("Set-Cookie") == ["a=1", "b=2"]
-    assert [name for name in answer.headers if name.lower().startswith("access-control")] == ["access-control-allow-origin"]
-    assert request(f"{base}/a/exact", headers={"Forwarded": "for=1;proto=https"}).headers["Access-Control-Allow-Origin"] is None
+    assert [name for name in answer.headers if name.lower().startswith("access-control")] == [
+        "access-control-allow-origin"
+    ]
+    assert (
+        request(f"{base}/a/exact", headers={"Forwarded": "for=1;proto=https"}).headers["Access-Control-Allow-Origin"]
+        is None
+    )
 
 
 def test_a_request_is_read_while_it_arrives(fresh: Core, base: str) -> None:
@@ -202,7 +207,10 @@ def test_streams_pass_through_unchanged(base: str) -> None:
     assert request(f"{base}/mirror", body).body == body
     assert request(f"{base}/upper", "grüße".encode() * 1000).text == "GRÜSSE".replace("SS", "ß".upper()) * 1000
     form = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="x.txt"\r\n\r\nfile\r\n--b--\r\n'
-    assert request(f"{base}/form", form, {"Content-Type": "multipart/form-data; boundary=b"}).json() == [["a", "1"], ["f", "x.txt"]]
+    assert request(f"{base}/form", form, {"Content-Type": "multipart/form-data; boundary=b"}).json() == [
+        ["a", "1"],
+        ["f", "x.txt"],
+    ]
 
 
 def test_a_request_that_nobody_reads(base: str) -> None:
@@ -222,7 +230,10 @@ def test_an_error_before_the_head_is_an_answer(fresh: Core, base: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "body", "error"),
-    [("/after", b"part", "Uncaught Error: after"), ("/strings", b"", "Uncaught TypeError: Received non-Uint8Array chunk")],
+    [
+        ("/after", b"part", "Uncaught Error: after"),
+        ("/strings", b"", "Uncaught TypeError: Received non-Uint8Array chunk"),
+    ],
 )
 def test_an_error_after_the_head_is_only_logged(fresh: Core, base: str, path: str, body: bytes, error: str) -> None:
     answer = request(base + path)
@@ -233,7 +244,9 @@ def test_an_error_after_the_head_is_only_logged(fresh: Core, base: str, path: st
 def test_a_response_is_cut_at_twenty_mebibytes(fresh: Core, base: str) -> None:
     answer = request(f"{base}/big")
     assert (answer.status, len(answer.body)) == (200, 20 * MIB)
-    assert logged(fresh, "GET /big")["logLines"] == ["[ERROR] HttpResponseTooLarge: HTTP actions support responses up to 20 MiB"]
+    assert logged(fresh, "GET /big")["logLines"] == [
+        "[ERROR] HttpResponseTooLarge: HTTP actions support responses up to 20 MiB"
+    ]
 
 
 def test_a_request_is_taken_up_to_twenty_mebibytes(base: str) -> None:

@@ -196,7 +196,11 @@ def test_errors_that_nobody_catches_fail_their_own_action(fresh: Core, fixture: 
     kind = "Action"
     patient = fresh.lines.begin(
         op="call",
-        params={"path": action, "kind": kind, "args": {"code": "return await (await fetch(args + '/slow')).text()", "args": fixture.url}},
+        params={
+            "path": action,
+            "kind": kind,
+            "args": {"code": "return await (await fetch(args + '/slow')).text()", "args": fixture.url},
+        },
     )
     lost = "void Promise.reject(new Error('lost')); await new Promise((done) => setTimeout(done, 100)); return 1"
     assert fresh.fails(action, {"code": lost}).detail.startswith("Uncaught Error: lost")

@@ -64,7 +64,10 @@ def test_variables_and_state(fresh: Core) -> None:
     assert [fresh.run("n:counted", identity="admin") for _ in range(3)] == [1, 2, 3]
     fresh.control("env.set", variables={"SECRET": "s1"})
     try:
-        assert run(fresh, "return [process.env.SECRET, process.env.TZ, process.env.HOME ?? null, Object.keys(process.env).includes('SECRET')]") == ["s1", "UTC", None, True]
+        assert run(
+            fresh,
+            "return [process.env.SECRET, process.env.TZ, process.env.HOME ?? null, Object.keys(process.env).includes('SECRET')]",
+        ) == ["s1", "UTC", None, True]
         assert fresh.run("n:counted", identity="admin") == 1
     finally:
         fresh.control("env.set", variables={"SECRET": None})
@@ -72,15 +75,23 @@ def test_variables_and_state(fresh: Core) -> None:
 
 
 def test_log_lines_are_nodes(fresh: Core) -> None:
-    answer = fresh.call("n:a", {"code": 'console.log("a", 1, { b: { c: { d: { e: 1 } } } }); console.error(new Map([[1, 2]]))'})
+    answer = fresh.call(
+        "n:a", {"code": 'console.log("a", 1, { b: { c: { d: { e: 1 } } } }); console.error(new Map([[1, 2]]))'}
+    )
     assert answer["logLines"] == ["[LOG] 'a' 1 { b: { c: { d: [Object] } } }", "[ERROR] Map(1) { 1 => 2 }"]
 
 
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("void Promise.reject(new Error('lost')); await new Promise((done) => setTimeout(done, 200))", "Uncaught Error: lost"),
-        ("setTimeout(() => { throw new TypeError('late'); }, 1); await new Promise((done) => setTimeout(done, 500))", "Uncaught TypeError: late"),
+        (
+            "void Promise.reject(new Error('lost')); await new Promise((done) => setTimeout(done, 200))",
+            "Uncaught Error: lost",
+        ),
+        (
+            "setTimeout(() => { throw new TypeError('late'); }, 1); await new Promise((done) => setTimeout(done, 500))",
+            "Uncaught TypeError: late",
+        ),
         ("process.exit(3)", "Uncaught Error: process.exit() called"),
         ("require('child_process').execSync('id')", "Uncaught Error: Access to this API has been restricted"),
         ("return t.readFileSync('/etc/passwd', 'utf8')", "Uncaught Error: Access to this API has been restricted"),
@@ -135,7 +146,9 @@ def packages(folder: Path) -> Path:
     }
     for name, (kind, main) in texts.items():
         (modules / name).mkdir(parents=True)
-        (modules / name / "package.json").write_text(json.dumps({"name": name, "version": "1.0.0", "type": kind, "main": "index.js"}))
+        (modules / name / "package.json").write_text(
+            json.dumps({"name": name, "version": "1.0.0", "type": kind, "main": "index.js"})
+        )
         (modules / name / "index.js").write_text(main)
     (modules / "convex").symlink_to(toolchain().modules / "convex")
     return modules
@@ -145,7 +158,9 @@ def outside(folder: Path, source: str, listed: list[str]) -> Path:
     modules = packages(folder)
     write_project(folder, {"n.ts": '"use node";\nimport { action } from "./_generated/server";\n' + source})
     names = ["plain", "modern", "stateful", "broken"]
-    (folder / "package.json").write_text(json.dumps({"dependencies": {"convex": "1.48.0", **dict.fromkeys(names, "1.0.0")}}))
+    (folder / "package.json").write_text(
+        json.dumps({"dependencies": {"convex": "1.48.0", **dict.fromkeys(names, "1.0.0")}})
+    )
     (folder / "convex.json").write_text(json.dumps({"node": {"externalPackages": listed}}))
     return modules
 
@@ -170,7 +185,9 @@ def test_packages_that_are_not_bundled(tmp_path: Path) -> None:
 
 
 def test_packages_that_cannot_be_had(tmp_path: Path) -> None:
-    modules = outside(tmp_path, 'import x from "broken";\nexport const f = action({ args: {}, handler: async () => x });', ["broken"])
+    modules = outside(
+        tmp_path, 'import x from "broken";\nexport const f = action({ args: {}, handler: async () => x });', ["broken"]
+    )
     core = Core()
     try:
         refused = run_cli(core, tmp_path, "dev", "--once", "--typecheck", "disable")

@@ -76,23 +76,39 @@ def digest(body: bytes) -> str:
 
 @pytest.mark.parametrize(
     ("headers", "kept"),
-    [({"Content-Type": "image/png"}, "image/png"), ({"Content-Type": "text/plain; charset=utf-8"}, "text/plain; charset=utf-8")],
+    [
+        ({"Content-Type": "image/png"}, "image/png"),
+        ({"Content-Type": "text/plain; charset=utf-8"}, "text/plain; charset=utf-8"),
+    ],
 )
 def test_an_upload_is_kept_as_it_came(fresh: Core, headers: dict[str, str], kept: str) -> None:
     body = bytes(range(256))
     identifier = upload(fresh, body, headers)
     (row,) = rows(fresh)
-    assert row == {"_id": identifier, "_creationTime": row["_creationTime"], "contentType": kept, "sha256": digest(body), "size": 256}
+    assert row == {
+        "_id": identifier,
+        "_creationTime": row["_creationTime"],
+        "contentType": kept,
+        "sha256": digest(body),
+        "size": 256,
+    }
     metadata = run(fresh, "return await ctx.storage.getMetadata(args)", identifier, "p:q")
     assert isinstance(metadata, dict)
-    assert (metadata["sha256"], metadata["size"], metadata["contentType"]) == (hashlib.sha256(body).hexdigest(), 256, kept)
+    assert (metadata["sha256"], metadata["size"], metadata["contentType"]) == (
+        hashlib.sha256(body).hexdigest(),
+        256,
+        kept,
+    )
 
 
 def raw(url: str, head: str, body: bytes) -> bytes:
     """What the server says to bytes on a socket that is then closed."""
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), timeout=60) as client:
-        client.sendall(f"POST {parts.path}?{parts.query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n\r\n".encode() + body)
+        client.sendall(
+            f"POST {parts.path}?{parts.query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n\r\n".encode()
+            + body
+        )
         client.shutdown(socket.SHUT_WR)
         received = b""
         while chunk := client.recv(65536):
@@ -180,14 +196,22 @@ def test_an_upload_cut_short_stores_nothing(fresh: Core, head: str, body: bytes)
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_served_files(fresh: Core, method: str, range_: str | None, status: int, body: bytes, content_range: str | None) -> None:
+def test_served_files(
+    fresh: Core, method: str, range_: str | None, status: int, body: bytes, content_range: str | None
+) -> None:
     url = str(run(fresh, GET_URL, upload(fresh, b"0123456789", {"Content-Type": "text/x-ten"}), "p:q"))
     answer = request(url, headers={} if range_ is None else {"Range": range_}, method=method)
     assert (answer.status, answer.body) == (status, body if method == "GET" else b"")
     assert answer.headers["Content-Range"] == content_range
     if status != 416:
         kept = ("Content-Type", "Content-Length", "Cache-Control", "Accept-Ranges", "Digest")
-        expected = ["text/x-ten", str(len(body)), "private, max-age=2592000", "bytes", f"sha-256={digest(b'0123456789')}" if range_ is None else None]
+        expected = [
+            "text/x-ten",
+            str(len(body)),
+            "private, max-age=2592000",
+            "bytes",
+            f"sha-256={digest(b'0123456789')}" if range_ is None else None,
+        ]
         assert [answer.headers[name] for name in kept] == expected
 
 
@@ -216,7 +240,10 @@ def test_urls_and_metadata_in_every_kind_of_function(fresh: Core, path: str) -> 
 def test_deletion_and_blobs_in_functions_that_write(fresh: Core, path: str) -> None:
     identifier = upload(fresh, b"bytes", {"Content-Type": "a/b"})
     url = str(run(fresh, GET_URL, identifier, "p:q"))
-    assert run(fresh, "const b = await ctx.storage.get(args); return [await b.text(), b.type]", identifier, path) == ["bytes", "a/b"]
+    assert run(fresh, "const b = await ctx.storage.get(args); return [await b.text(), b.type]", identifier, path) == [
+        "bytes",
+        "a/b",
+    ]
     run(fresh, "await ctx.storage.delete(args)", identifier, path)
     assert request(url).status == 404
     assert run(fresh, "return await ctx.storage.get(args)", identifier, path) is None

@@ -43,6 +43,13 @@ class RunningCli:
         self._reader.join(DEADLINE)
         return code
 
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(DEADLINE)
+        self._reader.join(DEADLINE)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
 
 @contextmanager
 def running_cli(core: Core, folder: Path, *command: str) -> Iterator[RunningCli]:
@@ -56,8 +63,8 @@ def running_cli(core: Core, folder: Path, *command: str) -> Iterator[RunningCli]
         stderr=subprocess.STDOUT,
         text=True,
     )
+    command_line = RunningCli(process)
     try:
-        yield RunningCli(process)
+        yield command_line
     finally:
-        process.kill()
-        process.wait(DEADLINE)
+        command_line.kill()

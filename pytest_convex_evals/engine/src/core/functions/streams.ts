@@ -9,6 +9,7 @@ import { UserError } from "../errors.js";
 
 export const REQUEST_STREAM = 0;
 const MAX_PIECE = 1024 * 1024;
+const MAX_OPEN = 1000;
 
 interface Stream {
   readonly controller: AbortController;
@@ -22,6 +23,7 @@ export class CallStreams {
   /** Reserves a number. The signal fires when the stream is closed. */
   reserve(id: unknown): AbortSignal {
     if (typeof id !== "number" || !Number.isSafeInteger(id) || this.open.has(id)) throw new UserError("BadStream", "Invalid stream number");
+    if (this.open.size >= MAX_OPEN) throw new UserError("TooManyStreams", "Too many concurrent operations.");
     const stream: Stream = { controller: new AbortController(), reader: null, rest: null };
     this.open.set(id, stream);
     return stream.controller.signal;
