@@ -55,6 +55,7 @@ FILES = {
                 controller.close();
             },
         })));
+        at("/proxy", "GET", async () => new Response((await fetch(process.env.CONVEX_SITE_URL + "/dialogue")).body));
         at("/late", "GET", async (ctx) => new Response(new ReadableStream({ async start(controller) { await waitFor(ctx, "go on"); controller.close(); } }), { headers: { "X-Early": "yes" } }));
         at("/mirror", "POST", async (_, r) => new Response(r.body));
         at("/upper", "POST", async (_, r) => new Response(r.body.pipeThrough(new TextDecoderStream()).pipeThrough(new TransformStream({ transform: (chunk, c) => c.enqueue(chunk.toUpperCase()) })).pipeThrough(new TextEncoderStream())));
@@ -184,9 +185,11 @@ def test_a_request_is_read_while_it_arrives(fresh: Core, base: str) -> None:
     assert notes(fresh) == ["one", "two", "three"]
 
 
-def test_a_response_is_heard_while_it_is_made(fresh: Core, base: str) -> None:
+@pytest.mark.parametrize("path", ["/dialogue", "/proxy"])
+def test_a_response_is_heard_while_it_is_made(fresh: Core, base: str, path: str) -> None:
+    """Also when it is the response to a fetch that is passed on."""
     with connection(base) as (client, prefix):
-        client.request("GET", f"{prefix}/dialogue")
+        client.request("GET", prefix + path)
         answer = client.getresponse()
         assert answer.read1() == b"first;"
         write(fresh, "go on")

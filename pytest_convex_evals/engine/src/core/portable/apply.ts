@@ -56,27 +56,31 @@ export function applyImport(engine: Engine, data: ImportedData, mode: ImportMode
   const changes = changesOf(engine, data, mode);
   const cleared = new Set(changes.filter((change) => change.delete > 0).map((change) => tableKey(change.namespace, change.table)));
   const reshape = (tables: Tables): Tables => renumbered(withoutForgotten(engine, tables, data, mode), data);
-  // First where nobody sees it, so that an import that cannot be whole leaves no trace.
   const emptied = new Map([...db.snapshot.tables].map(([key, table]) => [key, cleared.has(key) ? emptyOf(table) : table]));
   const shaped = reshape(emptied);
-  fill(engine, db.begin({ ts: db.snapshot.ts, tables: shaped }), data);
   const tx = db.begin();
-  unlimit(tx);
-  for (const key of cleared) {
-    const table = tx.tables.get(key) as Table;
-    for (const doc of [...docsOf(table)]) tx.write(table.namespace, table.name, doc, null);
-  }
+  clear(tx, cleared);
   if (isSameShape(emptied, shaped)) {
     const count = fill(engine, tx, data);
     db.commit(tx, null);
     return count;
   }
+  // New numbers of tables need three steps. First a trial that nobody sees, so that an import that cannot be whole leaves no trace.
+  fill(engine, db.begin({ ts: db.snapshot.ts, tables: shaped }), data);
   db.commit(tx, null);
   db.restructure(reshape(db.snapshot.tables));
   const second = db.begin();
   const count = fill(engine, second, data);
   db.commit(second, null);
   return count;
+}
+
+function clear(tx: Transaction, cleared: ReadonlySet<string>): void {
+  unlimit(tx);
+  for (const key of cleared) {
+    const table = tx.tables.get(key) as Table;
+    for (const doc of [...docsOf(table)]) tx.write(table.namespace, table.name, doc, null);
+  }
 }
 
 function unlimit(tx: Transaction): void {
