@@ -12,6 +12,8 @@ import { Deployment } from "./deployment.js";
 import { Caller } from "./functions/caller.js";
 import { LogStream } from "./functions/logs.js";
 import { Handles } from "./functions/paths.js";
+import { Exports } from "./portable/exports.js";
+import { Imports } from "./portable/imports.js";
 import { Pushes } from "./push/push.js";
 import { activateSchemas } from "./push/schemas.js";
 import { ActionRunnerClient } from "./runners/actions.js";
@@ -46,6 +48,8 @@ export class Engine {
   readonly cursors = new CursorCodec(randomBytes(16).toString("hex"));
   readonly activity: Activity;
   readonly files: Files;
+  readonly imports = new Imports(this);
+  readonly exports = new Exports(this);
   readonly caller: Caller;
   readonly scheduler: Scheduler;
   readonly crons: Crons;
@@ -118,6 +122,11 @@ export class Engine {
 
   /** Functions read variables, so subscriptions must be looked at again. */
   environmentChanged(): void {
+    this.stateChanged();
+  }
+
+  /** Something that queries read outside the tables has changed: variables, imports, exports. */
+  stateChanged(): void {
     for (const listener of this.resetListeners) listener();
   }
 
@@ -168,6 +177,8 @@ export class Engine {
   private stopWork(forAnother: boolean): void {
     this.epoch += 1;
     this.scheduler.clear();
+    this.imports.clear();
+    this.exports.clear();
     if (forAnother || !this.udfRunner.isIdle) this.udfRunner.restart();
     this.udfRunner.warm();
     for (const runner of [this.actionRunner, this.nodeRunner]) {

@@ -1,5 +1,7 @@
 /** The action runners: actions and HTTP actions of the default runtime ("action"), and "use node" actions ("node"). */
 
+import { AsyncLocalStorage } from "node:async_hooks";
+import { once } from "node:events";
 import { Socket } from "node:net";
 
 import { encodeFrame, FrameReader, type Frame } from "../shared/frames.js";
@@ -7,7 +9,7 @@ import type { RunnerKind, StartOptions } from "../shared/protocol.js";
 import { describeModule } from "./analyze.js";
 import { READ_FD } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
-import { hostFetch, storageCall } from "./hostcalls.js";
+import { hostFetch, hostStream, REQUEST_STREAM, storageCall } from "./hostcalls.js";
 import { currentRealm, ModuleStore } from "./modules.js";
 import { NodeRealm } from "./node.js";
 import { exportedFunction, openRealm } from "./realm.js";
@@ -20,8 +22,15 @@ export interface ActionCall {
   start: StartOptions;
   finished: boolean;
   nextSyscall: number;
+  /** Fires when the client of an HTTP action has gone. */
+  readonly clientGone: AbortController;
+  /** The client takes no more of the response. */
+  cut: boolean;
   waiting: Map<number, { resolve: (json: string) => void; reject: (message: string, data?: string) => void }>;
 }
+
+/** The call whose code is running, also in callbacks and in promises that nobody awaits. */
+export const currentCall = new AsyncLocalStorage<ActionCall>();
 
 /** The core's time when it was last heard, and the local time at that moment. */
 let clock = { now: Date.now(), at: performance.now(), virtual: false };
@@ -46,17 +55,23 @@ export class ActionRunner {
     this.socket.on("close", () => exitProcess(0));
     this.socket.on("error", () => exitProcess(0));
     process.on("unhandledRejection", (reason) => {
-      const only = this.calls.size === 1 ? [...this.calls.values()][0] : this.node?.currentCall();
-      if (only !== undefined) this.fail(only, reason);
+      for (const call of this.responsible()) this.fail(call, reason);
     });
     process.on("uncaughtException", (error) => {
-      for (const call of this.calls.values()) this.fail(call, error);
+      for (const call of this.responsible()) this.fail(call, error);
     });
     this.send({ t: "ready" });
   }
 
-  send(header: Record<string, unknown>, payload = ""): void {
-    this.socket.write(encodeFrame(header, payload));
+  /** Whose failure an error is that nobody caught: the running call's, or everybody's when it cannot be told. */
+  private responsible(): ActionCall[] {
+    const call = currentCall.getStore();
+    return call === undefined ? [...this.calls.values()] : [call];
+  }
+
+  /** Returns whether the pipe takes more at once. */
+  send(header: Record<string, unknown>, payload = ""): boolean {
+    return this.socket.write(encodeFrame(header, payload));
   }
 
   private handle(frame: Frame): void {
@@ -82,12 +97,21 @@ export class ActionRunner {
         // Only after what was started before has yielded.
         setImmediate(() => this.send({ t: "pong", n: header["n"] }));
         break;
+      case "gone":
+        this.clientGone(this.calls.get(header["call"] as number), header["cut"] === true);
+        break;
       case "drop":
         this.calls.delete(header["call"] as number);
         break;
       default:
         break;
     }
+  }
+
+  private clientGone(call: ActionCall | undefined, cut: boolean): void {
+    if (call === undefined) return;
+    if (cut) call.cut = true;
+    else currentCall.run(call, () => call.clientGone.abort());
   }
 
   private resolve(header: Record<string, unknown>, payload: string): void {
@@ -102,14 +126,16 @@ export class ActionRunner {
 
   private async start(id: number, start: StartOptions, payload: string): Promise<void> {
     clock = { now: start.now, at: performance.now(), virtual: start.frozen === true };
-    const call: ActionCall = { id, start, finished: false, nextSyscall: 0, waiting: new Map() };
+    const call: ActionCall = { id, start, finished: false, nextSyscall: 0, clientGone: new AbortController(), cut: false, waiting: new Map() };
     this.calls.set(id, call);
-    try {
-      if (this.node !== null) this.done(call, await this.node.run(call, payload));
-      else await currentRealm.run({ dynamicImport: null }, () => this.runInRealm(call, payload));
-    } catch (error) {
-      this.fail(call, error);
-    }
+    await currentCall.run(call, async () => {
+      try {
+        if (this.node !== null) this.done(call, await this.node.run(call, payload));
+        else await currentRealm.run({ dynamicImport: null }, () => this.runInRealm(call, payload));
+      } catch (error) {
+        this.fail(call, error);
+      }
+    });
   }
 
   /** A system call of a running action. */
@@ -135,7 +161,7 @@ export class ActionRunner {
       return;
     }
     if (start.what === "http") {
-      await this.serve(call, namespace, payload);
+      await this.serve(call, namespace);
       return;
     }
     const registered = exportedFunction(namespace, start.path, start.fn);
@@ -144,23 +170,34 @@ export class ActionRunner {
     this.done(call, String(await (invoke as (id: string, args: string) => Promise<unknown>).call(registered, start.requestId ?? "", payload)));
   }
 
-  private async serve(call: ActionCall, namespace: Record<string, unknown>, payload: string): Promise<void> {
+  private async serve(call: ActionCall, namespace: Record<string, unknown>): Promise<void> {
     const asked = call.start.request as NonNullable<StartOptions["request"]>;
     const router = namespace["default"] as { lookup(path: string, method: string): [{ invokeHttpAction(request: Request): Promise<unknown> }] | null };
     const match = router.lookup(asked.routePath, asked.method);
     if (match === null) throw new PlatformError("No matching routes found");
-    const init: RequestInit = { method: asked.method, headers: asked.headers };
-    if (asked.hasBody) init.body = Buffer.from(payload, "base64");
+    const { signal } = call.clientGone;
+    const init: RequestInit & { duplex?: "half" } = { method: asked.method, headers: asked.headers, signal };
+    if (asked.hasBody) {
+      init.body = hostStream(REQUEST_STREAM, (op, json) => this.asyncCall(call, op, json), signal);
+      init.duplex = "half";
+    }
     const response = await match[0].invokeHttpAction(new Request(asked.url, init));
     if (!(response instanceof Response)) throw new Error("HTTP action must return a Response object");
     this.send({ t: "head", call: call.id }, JSON.stringify({ status: response.status, headers: [...response.headers] }));
     if (response.body !== null) {
       for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
-        this.send({ t: "chunk", call: call.id, end: false }, Buffer.from(chunk).toString("base64"));
+        if (call.cut) break;
+        if (!(chunk instanceof Uint8Array)) throw new TypeError("Received non-Uint8Array chunk");
+        const isTaken = this.send({ t: "chunk", call: call.id }, Buffer.from(chunk).toString("base64"));
+        // The core is heard in the meantime, also when the stream itself never pauses.
+        if (!isTaken) await once(this.socket, "drain");
       }
     }
-    this.send({ t: "chunk", call: call.id, end: true });
     this.done(call, "null");
+  }
+
+  private asyncCall(call: ActionCall, op: string, json: string): Promise<string> {
+    return new Promise((resolve, reject) => this.syscall(call, op, json, resolve, (message) => reject(new Error(message))));
   }
 
   private done(call: ActionCall, payload: string): void {

@@ -1,5 +1,7 @@
 /** What actions reach through the core beside system calls: `fetch` and blobs. */
 
+import { AsyncLocalStorage } from "node:async_hooks";
+
 import type { AsyncCall } from "./realm.js";
 
 const NULL_BODY = new Set([101, 204, 205, 304]);
@@ -9,27 +11,66 @@ interface FetchAnswer {
   status: number;
   statusText: string;
   headers: [string, string][];
-  body: string;
+  hasBody: boolean;
+}
+
+/** The number of the core's stream that carries the body of an HTTP action's request. */
+export const REQUEST_STREAM = 0;
+let lastStream = REQUEST_STREAM;
+
+/** A body that the core hands over piece by piece, as it is read. It fails when the signal fires. */
+export function hostStream(id: number, call: AsyncCall, signal: AbortSignal): ReadableStream<Uint8Array> {
+  // Readers may be anywhere; the system calls belong to the action that opened the stream.
+  const inAction = AsyncLocalStorage.snapshot();
+  const ask = (op: string): Promise<string> => inAction(() => call(op, JSON.stringify({ stream: id })));
+  return new ReadableStream(
+    {
+      type: "bytes",
+      start(controller) {
+        signal.addEventListener("abort", () => controller.error(signal.reason));
+      },
+      async pull(controller) {
+        let piece: string | null;
+        try {
+          piece = JSON.parse(await ask("host/read")) as string | null;
+        } catch (error) {
+          throw new TypeError((error as Error).message);
+        }
+        if (signal.aborted) return;
+        if (piece !== null) {
+          controller.enqueue(new Uint8Array(Buffer.from(piece, "base64")));
+          return;
+        }
+        controller.close();
+        controller.byobRequest?.respond(0);
+      },
+      async cancel() {
+        await ask("host/close");
+      },
+    },
+    { highWaterMark: 0 },
+  );
 }
 
 export async function hostFetch(input: unknown, init: unknown, call: AsyncCall): Promise<Response> {
   const options = init as RequestInit | undefined;
   const request = new Request(input as string, options?.body instanceof ReadableStream ? ({ ...options, duplex: "half" } as RequestInit) : options);
   request.signal.throwIfAborted();
-  const hasBody = request.body !== null;
+  const stream = ++lastStream;
+  const body = request.body === null ? null : Buffer.from(await request.arrayBuffer()).toString("base64");
   const sent = call(
     "host/fetch",
-    JSON.stringify({
-      url: request.url,
-      method: request.method,
-      headers: [...request.headers],
-      redirect: request.redirect,
-      body: hasBody ? Buffer.from(await request.arrayBuffer()).toString("base64") : null,
-    }),
+    JSON.stringify({ stream, url: request.url, method: request.method, headers: [...request.headers], redirect: request.redirect, body }),
   );
+  const inAction = AsyncLocalStorage.snapshot();
   const aborted = new Promise<never>((_, reject) => {
-    request.signal.addEventListener("abort", () => reject(request.signal.reason as Error));
+    request.signal.addEventListener("abort", () => {
+      reject(request.signal.reason as Error);
+      inAction(() => call("host/close", JSON.stringify({ stream }))).catch(() => undefined);
+    });
   });
+  // Nobody may be waiting any more when the signal fires.
+  aborted.catch(() => undefined);
   let text: string;
   try {
     text = await Promise.race([sent, aborted]);
@@ -38,8 +79,8 @@ export async function hostFetch(input: unknown, init: unknown, call: AsyncCall):
     throw new TypeError((error as Error).message);
   }
   const answer = JSON.parse(text) as FetchAnswer;
-  const body = NULL_BODY.has(answer.status) ? null : Buffer.from(answer.body, "base64");
-  const response = new Response(body, { status: answer.status, statusText: answer.statusText, headers: answer.headers });
+  const content = NULL_BODY.has(answer.status) || !answer.hasBody ? null : hostStream(stream, call, request.signal);
+  const response = new Response(content, { status: answer.status, statusText: answer.statusText, headers: answer.headers });
   Object.defineProperty(response, "url", { value: answer.url });
   return response;
 }

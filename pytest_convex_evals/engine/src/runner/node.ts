@@ -1,11 +1,10 @@
 /** "use node" modules: evaluated once in the process's own realm, with Node's globals; state lives as long as the process. */
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { builtinModules, createRequire } from "node:module";
 import { inspect } from "node:util";
 import vm from "node:vm";
 
-import type { ActionCall, ActionRunner } from "./actions.js";
+import { currentCall, type ActionCall, type ActionRunner } from "./actions.js";
 import { describeModule } from "./analyze.js";
 import { PlatformError } from "./failures.js";
 import { hostFetch, storageCall } from "./hostcalls.js";
@@ -20,7 +19,6 @@ function isEsm(exports: Record<string, unknown>): boolean {
 const LEVELS = { log: "LOG", info: "INFO", warn: "WARN", error: "ERROR", debug: "DEBUG" } as const;
 
 export class NodeRealm {
-  private readonly current = new AsyncLocalStorage<ActionCall>();
   private readonly namespaces = new Map<string, Record<string, unknown>>();
   private readonly builtins = new Map<string, vm.Module>();
   private env = "";
@@ -34,26 +32,20 @@ export class NodeRealm {
     this.install();
   }
 
-  currentCall(): ActionCall | undefined {
-    return this.current.getStore();
-  }
-
   forget(): void {
     this.namespaces.clear();
   }
 
   async run(call: ActionCall, payload: string): Promise<string> {
     const { start } = call;
-    return this.current.run(call, async () => {
-      const namespace = this.namespace(call);
-      if (start.what === "analyze") {
-        return describeModule(namespace, start, this.store.get(ModuleStore.id(start.def, start.path, true))?.source ?? "");
-      }
-      const registered = exportedFunction(namespace, start.path, start.fn);
-      const invoke = registered["invokeAction"];
-      if (typeof invoke !== "function") throw new PlatformError(`Couldn't find "${start.fn}" in module "${start.path}".`);
-      return String(await (invoke as (id: string, args: string) => Promise<unknown>).call(registered, start.requestId ?? "", payload));
-    });
+    const namespace = this.namespace(call);
+    if (start.what === "analyze") {
+      return describeModule(namespace, start, this.store.get(ModuleStore.id(start.def, start.path, true))?.source ?? "");
+    }
+    const registered = exportedFunction(namespace, start.path, start.fn);
+    const invoke = registered["invokeAction"];
+    if (typeof invoke !== "function") throw new PlatformError(`Couldn't find "${start.fn}" in module "${start.path}".`);
+    return String(await (invoke as (id: string, args: string) => Promise<unknown>).call(registered, start.requestId ?? "", payload));
   }
 
   private namespace(call: ActionCall): Record<string, unknown> {
@@ -103,7 +95,7 @@ export class NodeRealm {
   private install(): void {
     const syscall = (op: string, json: string): Promise<string> =>
       new Promise((resolve, reject) => {
-        const call = this.current.getStore();
+        const call = currentCall.getStore();
         if (call === undefined) {
           reject(new Error(`${op} outside of a Convex function`));
           return;
@@ -121,7 +113,7 @@ export class NodeRealm {
       jsSyscall: (op: string, args: Record<string, unknown>) => storageCall(op, args, syscall),
     };
     scope["fetch"] = (input: unknown, init: unknown) => hostFetch(input, init, syscall);
-    scope["require"] = createRequire("file:///node/index.js");
+    scope["require"] = this.require ?? createRequire("file:///node/index.js");
     scope["__dirname"] = "/node";
     scope["__filename"] = "/node/index.js";
     process.exit = (() => {
@@ -133,7 +125,7 @@ export class NodeRealm {
   }
 
   private log(level: string, args: unknown[]): void {
-    const call = this.current.getStore();
+    const call = currentCall.getStore();
     if (call === undefined) return;
     const text = args.map((arg) => (typeof arg === "string" ? `'${arg}'` : inspect(arg))).join(" ");
     this.runner.send({ t: "log", call: call.id, level }, text);

@@ -16,8 +16,9 @@ export type CoreHeader =
   | ({ t: "start"; call: number } & StartOptions)
   | { t: "resolve"; call: number; id: number; ok: boolean; data?: string; more: boolean; now: number }
   | { t: "sync"; ok: boolean }
-  | { t: "chunk"; call: number; end: boolean }
   | { t: "drop"; call: number }
+  /** The client of an HTTP action has gone, or takes no more of its response. */
+  | { t: "gone"; call: number; cut: boolean }
   /** Asks an action runner whether its event loop still turns; answered by `pong`. */
   | { t: "ping"; n: number };
 
@@ -35,7 +36,7 @@ export interface StartOptions {
   importNow: number;
   importSeed: number;
   env: Record<string, string>;
-  /** For http: method, url, headers. The body follows as the payload in base64. */
+  /** For http: method, url, headers. The body is read from the core's stream 0. */
   request?: { method: string; url: string; routePath: string; headers: [string, string][]; hasBody: boolean };
   requestId?: string;
   /** For config: names of the component definitions evaluated before, by path. */
@@ -52,7 +53,7 @@ export type RunnerHeader =
   | { t: "log"; call: number; level: string }
   | { t: "done"; call: number; ok: boolean }
   | { t: "head"; call: number }
-  | { t: "chunk"; call: number; end: boolean }
+  | { t: "chunk"; call: number }
   | { t: "yield"; call: number }
   | { t: "pong"; n: number };
 

@@ -135,7 +135,7 @@ function checkSystemFields(doc: Doc, given: ValueObject): void {
   }
 }
 
-function checkDocument(doc: Doc): void {
+export function checkDocument(doc: Doc): void {
   const problems: string[] = [];
   for (const field of Object.keys(doc.value)) {
     if (field.startsWith("_") && field !== "_id" && field !== "_creationTime") {
@@ -151,7 +151,7 @@ function checkDocument(doc: Doc): void {
   }
 }
 
-function checkSize(doc: Doc): void {
+export function checkSize(doc: Doc): void {
   if (doc.size > MAX_DOCUMENT_BYTES) {
     throw new UserError("ValueTooLargeError", `Value is too large (${formatBytes(doc.size)} > maximum size ${formatBytes(MAX_DOCUMENT_BYTES)})`);
   }
@@ -161,7 +161,7 @@ export function withoutSystemFields(value: ValueObject): ValueObject {
   return makeObject(Object.entries(value).filter(([name]) => name !== "_id" && name !== "_creationTime"));
 }
 
-function enforceSchema(tx: Transaction, table: Table, doc: Doc): void {
+export function enforceSchema(tx: Transaction, table: Table, doc: Doc): void {
   const schema = tx.db.schemas.get(table.namespace);
   const type = schema?.schemaValidation === true ? schema.tables.get(table.name)?.documentType : undefined;
   if (type === undefined || type === null) return;

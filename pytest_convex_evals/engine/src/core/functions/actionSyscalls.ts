@@ -13,6 +13,7 @@ import { encodeText } from "../values/value.js";
 import type { CallRoot } from "./context.js";
 import { proxiedFetch } from "./fetch.js";
 import { resolveAddress, type FunctionPath } from "./paths.js";
+import type { CallStreams } from "./streams.js";
 import { parseArgs, requestMetadata, text } from "./syscalls.js";
 
 export interface ActionContext {
@@ -22,6 +23,7 @@ export interface ActionContext {
   identity: Identity;
   /** Sum of what the transactions of the action used. */
   usage: Amounts;
+  streams: CallStreams;
 }
 
 const KINDS: Record<string, UdfKind> = { "1.0/actions/query": "Query", "1.0/actions/mutation": "Mutation", "1.0/actions/action": "Action" };
@@ -76,7 +78,12 @@ export async function actionSyscall(engine: Engine, context: ActionContext, op: 
       await new Promise<void>((resolve) => engine.clock.after(Math.max(0, Number(args["ms"]) || 0), resolve));
       return "null";
     case "host/fetch":
-      return JSON.stringify(await proxiedFetch(engine, args));
+      return JSON.stringify(await proxiedFetch(engine, context.streams, args));
+    case "host/read":
+      return JSON.stringify(await context.streams.read(args["stream"]));
+    case "host/close":
+      context.streams.close(args["stream"]);
+      return "null";
     default:
       throw new UserError("UnknownOperation", `Unknown async operation ${op}`);
   }

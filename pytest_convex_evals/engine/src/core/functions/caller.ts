@@ -19,6 +19,7 @@ import { asFailure, environmentOf, runInTransaction, seeds } from "./executor.js
 import { CallLog } from "./logs.js";
 import { fullName, shortName, type FunctionPath } from "./paths.js";
 import type { JobRef } from "../time/jobs.js";
+import { CallStreams } from "./streams.js";
 import { findForClient, parseArguments, parseResult, validateArguments, validateResult, type Checked } from "./validation.js";
 
 /** What a caller adds to the transaction of a mutation. */
@@ -228,7 +229,8 @@ export class Caller {
   private async runAction(root: CallRoot, component: Component, path: FunctionPath, checked: Checked, args: Value[], identity: Identity, usage: Amounts): Promise<string> {
     const { engine } = this;
     const runner = checked.module.environment === "node" ? engine.nodeRunner : engine.actionRunner;
-    const { done, unawaited } = await runner.call(
+    const streams = new CallStreams();
+    const ended = runner.call(
       {
         what: "action",
         def: component.definition.path,
@@ -244,10 +246,11 @@ export class Caller {
       },
       `[${args.map(encodeText).join(",")}]`,
       {
-        syscall: (op, json) => actionSyscall(engine, { root, component, path, identity, usage }, op, json),
+        syscall: (op, json) => actionSyscall(engine, { root, component, path, identity, usage, streams }, op, json),
         log: (level, line) => root.log.add(level, line),
       },
     );
+    const { done, unawaited } = await ended.finally(() => streams.closeAll());
     if (unawaited.length > 0) {
       root.log.warn(
         `${unawaited.length} unawaited operation${unawaited.length === 1 ? "" : "s"}: [${unawaited.map((op) => op.replace(/^1\.0\/(actions\/)?/, "")).join(", ")}]. Async operations should be awaited or they might not run. See https://docs.convex.dev/functions/actions#dangling-promises for more information.`,

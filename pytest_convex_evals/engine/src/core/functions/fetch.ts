@@ -2,47 +2,69 @@
 
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
+import type { CallStreams } from "./streams.js";
 
-const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const MAX_REDIRECTS = 20;
 
-export async function proxiedFetch(engine: Engine, args: Record<string, unknown>): Promise<unknown> {
+/** The head of a response; its body is read from `streams` under the number that the runner chose. */
+export async function proxiedFetch(engine: Engine, streams: CallStreams, args: Record<string, unknown>): Promise<unknown> {
+  const signal = streams.reserve(args["stream"]);
+  try {
+    const { url, response } = await follow(engine, args, signal);
+    const kept = [...response.headers].filter(([name]) => name !== "content-encoding" && name !== "content-length");
+    if (response.body === null) streams.close(args["stream"]);
+    else streams.attach(Number(args["stream"]), piecesOf(response.body));
+    return { url, status: response.status, statusText: response.statusText, headers: kept, hasBody: response.body !== null };
+  } catch (error) {
+    streams.close(args["stream"]);
+    throw error;
+  }
+}
+
+async function follow(engine: Engine, args: Record<string, unknown>, signal: AbortSignal): Promise<{ url: string; response: Response }> {
   let url = String(args["url"]);
   let method = String(args["method"]);
   let body = typeof args["body"] === "string" ? Buffer.from(args["body"], "base64") : null;
   const headers = (Array.isArray(args["headers"]) ? args["headers"] : []) as [string, string][];
   for (let redirects = 0; ; redirects++) {
-    if (!isAllowed(engine, url)) throw new UserError("FetchFailed", `fetch failed: ${new URL(url).origin} cannot be reached from here`);
+    if (!isAllowed(engine, url)) throw new UserError("FetchFailed", `fetch failed: ${originOf(url)} cannot be reached from here`);
     let response: Response;
     try {
-      response = await fetch(url, { method, headers, redirect: "manual", ...(body === null ? {} : { body }) });
+      response = await fetch(url, { method, headers, redirect: "manual", signal, ...(body === null ? {} : { body }) });
     } catch (error) {
-      throw new UserError("FetchFailed", `fetch failed: ${String((error as Error & { cause?: unknown }).cause ?? error)}`);
+      throw failed(error);
     }
     const location = response.headers.get("location");
-    if (location !== null && [301, 302, 303, 307, 308].includes(response.status) && args["redirect"] !== "manual") {
-      if (args["redirect"] === "error" || redirects >= MAX_REDIRECTS) throw new UserError("FetchFailed", "fetch failed: unexpected redirect");
-      url = new URL(location, url).href;
-      if (response.status === 303 || (response.status !== 307 && response.status !== 308 && method === "POST")) {
-        method = "GET";
-        body = null;
-      }
-      continue;
+    if (location === null || ![301, 302, 303, 307, 308].includes(response.status) || args["redirect"] === "manual") return { url, response };
+    await response.body?.cancel();
+    if (args["redirect"] === "error" || redirects >= MAX_REDIRECTS) throw new UserError("FetchFailed", "fetch failed: unexpected redirect");
+    url = new URL(location, url).href;
+    if (response.status === 303 || (response.status !== 307 && response.status !== 308 && method === "POST")) {
+      method = "GET";
+      body = null;
     }
-    const bytes = Buffer.from(await response.arrayBuffer());
-    if (bytes.length > MAX_RESPONSE_BYTES) throw new UserError("FetchFailed", "fetch failed: the response is too large");
-    const kept = [...response.headers].filter(([name]) => name !== "content-encoding" && name !== "content-length");
-    return { url, status: response.status, statusText: response.statusText, headers: kept, body: bytes.toString("base64") };
   }
 }
 
-function isAllowed(engine: Engine, text: string): boolean {
-  let url: URL;
+async function* piecesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
-    url = new URL(text);
-  } catch {
-    return false;
+    for await (const piece of body as unknown as AsyncIterable<Uint8Array>) yield piece;
+  } catch (error) {
+    throw failed(error);
   }
+}
+
+function failed(error: unknown): UserError {
+  return new UserError("FetchFailed", `fetch failed: ${String((error as Error & { cause?: unknown }).cause ?? error)}`);
+}
+
+function originOf(text: string): string {
+  return URL.canParse(text) ? new URL(text).origin : text;
+}
+
+function isAllowed(engine: Engine, text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return false;
   const own = [engine.cloudUrl, engine.siteUrl].flatMap(aliases);
   return own.includes(url.origin) || engine.allowedOrigins.has(url.origin);

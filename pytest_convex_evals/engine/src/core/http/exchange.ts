@@ -20,18 +20,38 @@ export function asText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "undefined");
 }
 
-export async function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
+/** Whether the client announced a body. */
+export function hasBody(request: IncomingMessage): boolean {
+  return request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) > 0;
+}
+
+/** The bytes of a request as they arrive, up to a limit. Leaves the connection alone when the reader stops early. */
+export async function* limitedBody(request: IncomingMessage, limit: number, tooLarge: () => UserError): AsyncGenerator<Buffer> {
   let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > limit) {
-      request.resume();
-      throw new UserError("BadJsonBody", `Request body is larger than ${limit} bytes`);
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > limit) {
+        request.resume();
+        throw tooLarge();
+      }
+      yield chunk;
     }
-    chunks.push(chunk);
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw new UserError("RequestAborted", "The client closed the connection before the whole body had arrived");
   }
-  const bytes = Buffer.concat(chunks);
+}
+
+/** The whole body as it was sent. */
+export async function readRawBody(request: IncomingMessage, limit: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of limitedBody(request, limit, () => new UserError("BadJsonBody", `Request body is larger than ${limit} bytes`))) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+export async function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
+  const bytes = await readRawBody(request, limit);
   const encoding = request.headers["content-encoding"];
   if (encoding === undefined || encoding === "identity") return bytes;
   const decode = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined;

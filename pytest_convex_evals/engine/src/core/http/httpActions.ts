@@ -12,9 +12,12 @@ import { environmentOf, seeds } from "../functions/executor.js";
 import { CallLog } from "../functions/logs.js";
 import { noUsage } from "../db/usage.js";
 import { userBudget } from "../runners/udf.js";
-import { readBody, sendJson, sendText } from "./exchange.js";
+import { CallStreams, REQUEST_STREAM } from "../functions/streams.js";
+import { hasBody, limitedBody, sendJson, sendText } from "./exchange.js";
 
 const MAX_BODY = 20 * 1024 * 1024;
+const REQUEST_TOO_LARGE = "HttpRequestTooLarge: HTTP actions support requests up to 20 MiB";
+const RESPONSE_TOO_LARGE = "HttpResponseTooLarge: HTTP actions support responses up to 20 MiB";
 const METHODS = new Set(["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"]);
 
 interface Match {
@@ -71,9 +74,7 @@ export class HttpActions {
       sendText(response, 404, "No matching routes found");
       return;
     }
-    const hasBody = !["GET", "HEAD", "OPTIONS"].includes(method);
-    const body = hasBody ? await readBody(request, MAX_BODY) : Buffer.alloc(0);
-    await this.run(request, response, match, rawPath, routed, body, hasBody);
+    await this.run(request, response, match, rawPath, routed);
   }
 
   private async identity(request: IncomingMessage, component: Component): Promise<Identity> {
@@ -86,7 +87,7 @@ export class HttpActions {
     }
   }
 
-  private async run(request: IncomingMessage, response: ServerResponse, match: Match, rawPath: string, method: string, body: Buffer, hasBody: boolean): Promise<void> {
+  private async run(request: IncomingMessage, response: ServerResponse, match: Match, rawPath: string, method: string): Promise<void> {
     const { engine } = this;
     const { component } = match;
     const requestId = newRequestId();
@@ -95,10 +96,20 @@ export class HttpActions {
     const root = { log, requestId, epoch: engine.epoch, budget: userBudget(), now: engine.clock.nowMs(), nextSeed: seeds(), job: null, request: facts };
     const path = { module: "http.js", fn: "default" };
     const identity = await this.identity(request, component);
-    const scheme = String(request.headers["x-forwarded-proto"] ?? "http");
-    const url = `${scheme}://${request.headers.host ?? "localhost"}${rawPath}`;
+    const url = `${schemeOf(request)}://${request.headers.host ?? "localhost"}${rawPath}`;
     const startedAt = performance.now();
-    let sent = 0;
+    const streams = new CallStreams();
+    const isReadable = hasBody(request) && !["GET", "OPTIONS"].includes(method);
+    if (isReadable) {
+      streams.reserve(REQUEST_STREAM);
+      streams.attach(REQUEST_STREAM, limitedBody(request, MAX_BODY, () => new UserError("HttpRequestTooLarge", REQUEST_TOO_LARGE)));
+    }
+    /** What the response may still grow by; null once it was cut. */
+    let room: number | null = MAX_BODY;
+    let tellGone: (cut: boolean) => void = () => undefined;
+    response.on("close", () => {
+      if (!response.writableFinished) tellGone(false);
+    });
     engine.caller.running += 1;
     let error: string | null = null;
     try {
@@ -114,17 +125,27 @@ export class HttpActions {
           importNow: engine.deployment.importNow,
           importSeed: engine.deployment.importSeed,
           env: environmentOf(engine, component),
-          request: { method, url, routePath: match.path, headers: headerPairs(request), hasBody: hasBody && body.length > 0 },
+          request: { method, url, routePath: match.path, headers: headerPairs(request), hasBody: isReadable },
         },
-        body.toString("base64"),
+        "",
         {
-          syscall: (op, json) => actionSyscall(engine, { root, component, path, identity, usage: noUsage() }, op, json),
+          syscall: (op, json) => actionSyscall(engine, { root, component, path, identity, usage: noUsage(), streams }, op, json),
           log: (level, line) => log.add(level, line),
+          entered: (clientGone) => {
+            tellGone = clientGone;
+            if (response.destroyed) clientGone(false);
+          },
           head: (status, headers) => writeHead(response, status, headers),
           chunk: (bytes) => {
-            sent += bytes.length;
-            if (sent <= MAX_BODY) response.write(bytes);
-            else log.add("ERROR", "HttpResponseTooLarge: HTTP actions support responses up to 20 MiB");
+            if (room === null) return;
+            response.write(bytes.subarray(0, room));
+            if (bytes.length <= room) {
+              room -= bytes.length;
+              return;
+            }
+            room = null;
+            log.add("ERROR", RESPONSE_TOO_LARGE);
+            tellGone(true);
           },
         },
       );
@@ -134,6 +155,7 @@ export class HttpActions {
       error = thrown.text;
       sendFailure(response, requestId, thrown);
     } finally {
+      streams.closeAll();
       engine.caller.running -= 1;
       engine.activity.changed();
       response.end();
@@ -151,6 +173,12 @@ export class HttpActions {
       });
     }
   }
+}
+
+/** As the outermost proxy saw it. */
+function schemeOf(request: IncomingMessage): string {
+  const given = request.headers["x-forwarded-proto"] ?? /(?:^|[;,\s])proto="?(\w+)"?/i.exec(request.headers["forwarded"] ?? "")?.[1];
+  return given === "https" ? "https" : "http";
 }
 
 function headerPairs(request: IncomingMessage): [string, string][] {
@@ -175,6 +203,7 @@ function writeHead(response: ServerResponse, status: number, headers: [string, s
     }
   }
   response.writeHead(safe);
+  response.flushHeaders();
 }
 
 function sendFailure(response: ServerResponse, requestId: string, failure: JsFailure): void {

@@ -13,6 +13,7 @@ import { FunctionApi } from "./functions.js";
 import { HttpActions } from "./httpActions.js";
 import { cancelAll, cancelOne } from "./jobs.js";
 import { listenOnLoopback } from "./ports.js";
+import { exportEndpoint, PORTABLE_ENDPOINTS } from "./portable.js";
 import { streamLogs } from "./logs.js";
 import { download, upload } from "./storage.js";
 
@@ -91,6 +92,8 @@ export class HttpFront {
     if (path.startsWith("/api/storage/") && (method === "GET" || method === "HEAD")) {
       return (request, response) => download(this.engine, request, response, path.slice("/api/storage/".length));
     }
+    const archive = method === "GET" ? exportEndpoint(path) : null;
+    if (archive !== null) return this.guarded((request, response, url) => archive(this.engine, request, response, url));
     if (path.startsWith("/api/run/") && method === "POST") {
       const parts = path.slice("/api/run/".length).split("/").filter(Boolean);
       return async (request, response) => {
@@ -107,6 +110,13 @@ export class HttpFront {
       const body = request.method === "GET" ? {} : await readJson(request, limit, false);
       await this.requireAdmin(request, url, body["adminKey"]);
       sendJson(response, 200, (await run(body, url)) ?? null);
+    };
+  }
+
+  private guarded(run: Handler): Handler {
+    return async (request, response, url) => {
+      await this.requireAdmin(request, url, null);
+      await run(request, response, url);
     };
   }
 
@@ -146,6 +156,7 @@ export class HttpFront {
       ["POST /api/query_at_ts", (request, response) => api.queryAtTs(request, response)],
       ["POST /api/query_batch", (request, response) => api.queryBatch(request, response)],
       ["POST /api/storage/upload", (request, response, url) => upload(engine, request, response, url)],
+      ...PORTABLE_ENDPOINTS.map(([name, run]): [string, Handler] => [name, this.guarded((request, response, url) => run(engine, request, response, url))]),
       ["POST /api/cancel_job", this.admin(API_BODY_LIMIT, (body) => cancelOne(engine, body))],
       ["POST /api/cancel_all_jobs", this.admin(API_BODY_LIMIT, (body) => cancelAll(engine, body))],
       ["GET /api/shapes2", this.admin(0, (_body, url) => shapes(engine, url.searchParams.get("component")))],

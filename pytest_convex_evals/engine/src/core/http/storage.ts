@@ -6,7 +6,7 @@ import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
 import { transact } from "../functions/actionSyscalls.js";
 import { fileOf, Files } from "../storage/files.js";
-import { readBody, sendJson } from "./exchange.js";
+import { readRawBody, sendJson } from "./exchange.js";
 
 const MAX_UPLOAD = 512 * 1024 * 1024;
 
@@ -21,7 +21,7 @@ export async function upload(engine: Engine, request: IncomingMessage, response:
     if (match === null) throw new UserError("BadHeader", "Invalid Digest header");
     expected = Buffer.from(match[1] as string, "base64");
   }
-  const bytes = await readBody(request, MAX_UPLOAD);
+  const bytes = await readRawBody(request, MAX_UPLOAD);
   const type = request.headers["content-type"] ?? null;
   const doc = await transact(engine, (tx) => engine.files.store(tx, namespace, bytes, type, expected));
   sendJson(response, 200, { storageId: doc.id });

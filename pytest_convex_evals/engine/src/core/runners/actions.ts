@@ -13,10 +13,15 @@ import type { Watchdog } from "./watchdog.js";
 const PARALLEL = 8;
 const MAX_OUTSTANDING = 1000;
 
+/** Operations that wait for others than the database; they take no place among those that run at once. */
+const UNCOUNTED: ReadonlySet<string> = new Set(["host/sleep", "host/fetch", "host/read", "host/close"]);
+
 /** Seconds of processor time that an action may use without yielding to its process. */
 const BUSY_SECONDS = 30;
 /** The same at import, when a push analyses a module. */
 const IMPORT_SECONDS = 4;
+/** Seconds that a whole action may take. */
+const TOTAL_SECONDS: Record<RunnerKind, number> = { udf: 60, action: 1800, node: 600 };
 /** Processes that may be busy without end at the same time. */
 const MAX_STALLED = 8;
 
@@ -90,8 +95,30 @@ export class ActionRunnerClient {
     const result = new Promise<{ done: Done; unawaited: string[] }>((resolve, reject) => {
       lane.calls.set(call, { handler, outstanding: new Map(), running: 0, waiting: [], busySeconds, resolve, reject });
       lane.process.send({ t: "start", call, ...start }, payload);
+      handler.entered?.((cut) => lane.process.send({ t: "gone", call, cut }));
     });
+    if (start.what !== "analyze") {
+      const timer = this.clock.after(TOTAL_SECONDS[this.kind] * 1000, () => this.expire(lane, call, start.fn));
+      const cancel = (): void => timer.cancel();
+      result.then(cancel, cancel);
+    }
     return { result };
+  }
+
+  /** Gives up a call that took too long; its process goes on with the others. */
+  private expire(lane: Lane, id: number, fn: string): void {
+    const call = lane.calls.get(id);
+    if (call === undefined) return;
+    lane.calls.delete(id);
+    lane.process.send({ t: "drop", call: id });
+    const seconds = TOTAL_SECONDS[this.kind];
+    call.reject(
+      new JsFailure(
+        this.kind === "node"
+          ? `Action \`${fn}\` execution timed out (maximum duration ${seconds}s)`
+          : `Function execution timed out (maximum duration: ${seconds}s)`,
+      ),
+    );
   }
 
   /** The present process, or a new one when JavaScript there does not yield. */
@@ -118,8 +145,9 @@ export class ActionRunnerClient {
     if (this.lane === lane) this.lane = null;
     if (lane.calls.size === 0) return;
     if (!lane.process.ranOutOfMemory) this.deaths += 1;
+    const megabytes = this.kind === "node" ? 512 : 64;
     lane.failAll(
-      lane.process.ranOutOfMemory ? "JavaScript execution ran out of memory (maximum memory usage: 64 MB)" : "The action's process ended unexpectedly.",
+      lane.process.ranOutOfMemory ? `JavaScript execution ran out of memory (maximum memory usage: ${megabytes} MB)` : "The action's process ended unexpectedly.",
     );
   }
 
@@ -156,7 +184,7 @@ export class ActionRunnerClient {
         // Read first: a result that cannot be read ends the process, and with it every call that is still listed.
         const done: Done = header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) };
         lane.calls.delete(id);
-        call.resolve({ done, unawaited: [...call.outstanding.values()].filter((op) => op !== "host/sleep") });
+        call.resolve({ done, unawaited: [...call.outstanding.values()].filter((op) => !UNCOUNTED.has(op) || op === "host/fetch") });
         if (lane.calls.size === 0) this.afterLast(lane, Number(header["leaked"] ?? 0));
         break;
       }
@@ -183,7 +211,7 @@ export class ActionRunnerClient {
     call.outstanding.set(syscall, op);
     const header: Record<string, unknown> = { t: "resolve", call: id, id: syscall, ok: true, more: false };
     let payload: string;
-    const counted = op !== "host/sleep" && op !== "host/fetch";
+    const counted = !UNCOUNTED.has(op);
     if (counted) await this.slot(call);
     try {
       payload = await call.handler.syscall(op, json);

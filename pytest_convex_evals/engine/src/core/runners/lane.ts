@@ -16,6 +16,8 @@ export interface ActionHandler {
   /** The JSON answer of a system call; a UserError or JsFailure is thrown into the action. */
   syscall(op: string, json: string): Promise<string>;
   log(level: string, text: string): void;
+  /** Given a way to tell the action that its client has gone, or (`cut`) takes no more of the response. */
+  entered?(clientGone: (cut: boolean) => void): void;
   head?(status: number, headers: [string, string][]): void;
   chunk?(bytes: Buffer): void;
 }

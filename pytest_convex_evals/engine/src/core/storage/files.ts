@@ -3,10 +3,11 @@
 import { createHash, createHmac, randomUUID, timingSafeEqual } from "node:crypto";
 
 import { tableOfId } from "../db/documents.js";
-import { docsOf, type Doc } from "../db/tables.js";
-import type { Transaction } from "../db/transaction.js";
+import { docById, docsOf, type Doc, type Table } from "../db/tables.js";
+import { docWith, type Transaction } from "../db/transaction.js";
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
+import { tryDecodeId } from "../values/ids.js";
 import { makeObject } from "../values/value.js";
 
 export const FILES_TABLE = "_storage";
@@ -74,6 +75,21 @@ export class Files {
     const doc = tx.newDoc(table, fields, hidden);
     tx.write(namespace, FILES_TABLE, null, doc);
     return doc;
+  }
+
+  /** A file that was exported, under its old id; its URL stays the same where it can. */
+  restore(tx: Transaction, file: { namespace: string; id: string; creationTime: number | null; uuid: string | null; contentType: string | null; bytes: Buffer }): void {
+    const { namespace, id, bytes } = file;
+    const table = tx.ensureTable(namespace, FILES_TABLE);
+    if (tryDecodeId(id)?.table !== table.number) throw new UserError("InvalidStorageId", `${id} is not the id of a stored file`);
+    if (docById(tx.table(namespace, FILES_TABLE) as Table, id) !== undefined) throw new UserError("DuplicateId", `A stored file with the id ${id} already exists`);
+    const fields = makeObject([
+      ["sha256", createHash("sha256").update(bytes).digest("base64")],
+      ["size", bytes.length],
+      ["contentType", file.contentType],
+    ]);
+    const hidden: StoredFile = { uuid: file.uuid !== null && UUID.test(file.uuid) ? file.uuid : randomUUID(), bytes };
+    tx.write(namespace, FILES_TABLE, null, docWith(id, file.creationTime ?? tx.nextCreationTime(), fields, hidden));
   }
 
   /** A file by document id or by the uuid of its URL. */

@@ -14,6 +14,7 @@ import { DATA_FUNCTIONS } from "./data.js";
 import { DEPLOYMENT_FUNCTIONS } from "./deployment.js";
 import { FILE_FUNCTIONS } from "./files.js";
 import { JOB_FUNCTIONS } from "./jobs.js";
+import { PORTABLE_FUNCTIONS } from "./portable.js";
 
 export interface SystemCall {
   engine: Engine;
@@ -29,7 +30,13 @@ export interface SystemFunction {
   run(call: SystemCall): Value;
 }
 
-const FUNCTIONS: ReadonlyMap<string, SystemFunction> = new Map([...DATA_FUNCTIONS, ...DEPLOYMENT_FUNCTIONS, ...FILE_FUNCTIONS, ...JOB_FUNCTIONS]);
+const FUNCTIONS: ReadonlyMap<string, SystemFunction> = new Map([
+  ...DATA_FUNCTIONS,
+  ...DEPLOYMENT_FUNCTIONS,
+  ...FILE_FUNCTIONS,
+  ...JOB_FUNCTIONS,
+  ...PORTABLE_FUNCTIONS,
+]);
 
 export function isSystemPath(path: FunctionPath): boolean {
   return path.module.startsWith("_system/");
