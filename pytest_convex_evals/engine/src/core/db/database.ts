@@ -1,10 +1,15 @@
 /**
  * The database: the latest snapshot, the log of recent commits, and the one place where transactions become visible.
  *
+ * With a data folder a commit is checked first, then written to disk, and seen by others only when it is there. Commits that are on
+ * their way are in the head and in the log, so that later ones are checked against them.
+ *
  * Structural changes (tables, indexes, schemas) come from a push or a first insert and conflict with every transaction that is
  * running at that time.
  */
 
+import type { Change, Fact } from "../durable/entries.js";
+import type { Recovered } from "../durable/replay.js";
 import { ConflictError } from "../errors.js";
 import type { Clock } from "../time/clock.js";
 import type { Schema } from "../schema/schema.js";
@@ -34,7 +39,34 @@ export interface Commit {
   readonly writer: string | null;
 }
 
+/** What makes changes durable: the data folder. */
+export interface Durability {
+  /** Puts on disk what these writes refer to. */
+  prepare(writes: readonly Write[]): Promise<void>;
+  /** Takes back what `prepare` did, for a commit that did not happen. */
+  discard(writes: readonly Write[]): void;
+  /** Calls `seen` once the change is on disk, in the order of the calls. Rejects when it cannot be, and all later ones with it. */
+  append(change: Change, seen: () => void): Promise<void>;
+  /** Resolves once everything appended so far is on disk or refused. */
+  drained(): Promise<void>;
+}
+
+/** A change of the whole deployment. */
+export interface Restructuring {
+  tables?: ReadonlyMap<string, Table>;
+  /** All documents go. */
+  clear?: boolean;
+  /** Prefixes of facts that go. */
+  forget?: readonly string[];
+  facts?: readonly Fact[];
+  /** Called when the change is durable, before and after it is seen. */
+  before?: () => void;
+  after?: () => void;
+}
+
 const KEPT_COMMITS = 4096;
+/** The fact that holds virtual time. */
+export const CLOCK = "clock";
 const FIRST_USER_TABLE = 10_001;
 export const SYSTEM_TABLES: ReadonlyMap<string, number> = new Map([
   ["_scheduled_functions", 539],
@@ -43,10 +75,17 @@ export const SYSTEM_TABLES: ReadonlyMap<string, number> = new Map([
 
 export class Database {
   private latest: Snapshot = { ts: 0n, tables: new Map() };
+  /** The latest snapshot and what is on its way to disk. */
+  private head: Snapshot = this.latest;
   /** The newest `_creationTime` of a committed document. */
   private lastCreation = 0;
   private log: Commit[] = [];
   private readonly listeners = new Set<(commit: Commit) => void>();
+  private durability: Durability | null = null;
+  /** Closed while the whole deployment changes. */
+  private gate: Promise<void> | null = null;
+  /** What is kept beside documents when there is a data folder. */
+  readonly facts = new Map<string, string>();
   /** Active schemas by namespace. */
   readonly schemas = new Map<string, Schema>();
   /** Conflicts seen, for measurements. */
@@ -82,72 +121,152 @@ export class Database {
   /** A timestamp after every commit so far. */
   nextTs(): bigint {
     const now = this.clock.nowNs();
-    return now > this.latest.ts ? now : this.latest.ts + 1n;
+    return now > this.head.ts ? now : this.head.ts + 1n;
   }
 
   tableOf(namespace: string, name: string, snapshot: Snapshot = this.latest): Table | undefined {
     return snapshot.tables.get(tableKey(namespace, name));
   }
 
+  get isDurable(): boolean {
+    return this.durability !== null;
+  }
+
+  /** Newest creation time of a document. */
+  get created(): number {
+    return this.lastCreation;
+  }
+
+  /** From now on changes are seen when they are durable. */
+  attach(durability: Durability): void {
+    this.durability = durability;
+  }
+
+  /** Takes over what a data folder held. */
+  restore(state: Recovered): void {
+    this.latest = this.head = { ts: state.ts, tables: state.tables };
+    this.lastCreation = state.created;
+    for (const [key, text] of state.facts) this.facts.set(key, text);
+  }
+
   /** Makes a transaction's writes visible or throws a ConflictError. Returns the commit timestamp. */
-  commit(transaction: Transaction, writer: string | null): bigint {
+  async commit(transaction: Transaction, writer: string | null): Promise<bigint> {
     const writes = transaction.pendingWrites();
-    if (writes.length === 0 && !transaction.structural) return this.latest.ts;
-    this.checkConflicts(transaction, writer);
-    const tables =
-      this.latest === transaction.base ? transaction.tables : applied(this.latest.tables, writes, transaction.createdTables);
-    this.lastCreation = Math.max(this.lastCreation, transaction.newestCreation ?? 0);
-    this.publish(tables, writes, transaction.structural, writer);
-    return this.latest.ts;
+    if (writes.length === 0 && !transaction.structural) {
+      await this.remember(transaction.facts);
+      return this.latest.ts;
+    }
+    const { durability } = this;
+    try {
+      if (durability !== null) await this.admit(durability, writes);
+      this.checkConflicts(transaction, writer);
+      const tables = this.head === transaction.base ? transaction.tables : applied(this.head.tables, writes, transaction.createdTables);
+      this.lastCreation = Math.max(this.lastCreation, transaction.newestCreation ?? 0);
+      const commit: Commit = { ts: this.nextTs(), writes, structural: transaction.structural, writer };
+      await this.enact(tables, commit, { facts: [...transaction.facts] });
+      return commit.ts;
+    } catch (error) {
+      durability?.discard(writes);
+      throw error;
+    }
   }
 
-  /** Replaces tables outside any function: a push, a reset. */
-  restructure(tables: ReadonlyMap<string, Table>): void {
-    this.publish(tables, [], true, null);
+  /** Keeps facts that belong to no transaction. */
+  async remember(facts: Iterable<Fact>): Promise<void> {
+    const list = [...facts];
+    if (this.durability === null || list.length === 0) return;
+    await this.durability.append({ facts: list }, () => this.keep([], list));
   }
 
-  /** Forgets all documents and tables. */
-  clear(): void {
-    this.latest = { ts: this.latest.ts, tables: new Map() };
-    this.lastCreation = 0;
-    this.log = [];
+  /** Changes tables and facts outside any function, when nothing is on its way: a push, a reset. `prepare` may throw to refuse. */
+  async change(prepare: () => Restructuring): Promise<void> {
+    if (this.durability === null) {
+      await this.restructure(prepare());
+      return;
+    }
+    while (this.gate !== null) await this.gate;
+    let open = (): void => undefined;
+    this.gate = new Promise((resolve) => (open = resolve));
+    try {
+      await this.durability.drained();
+      await this.restructure(prepare());
+    } finally {
+      this.gate = null;
+      open();
+    }
   }
 
-  /** Whether anything committed after `ts` changes what was read. */
+  /** Called when what was on its way to disk did not get there. */
+  rollBack(): void {
+    this.head = this.latest;
+    this.log = this.log.filter((commit) => commit.ts <= this.latest.ts);
+  }
+
+  /** Whether anything seen after `ts` changes what was read. */
   changedSince(ts: bigint, reads: ReadSet): boolean {
-    return this.firstConflict(ts, reads) !== null;
+    return this.firstConflict(ts, reads, this.latest) !== null;
   }
 
-  private publish(
-    tables: ReadonlyMap<string, Table>,
-    writes: readonly Write[],
-    structural: boolean,
-    writer: string | null,
-  ): void {
-    const ts = this.nextTs();
-    this.latest = { ts, tables };
-    const commit: Commit = { ts, writes, structural, writer };
+  /** Puts on disk what the writes refer to, and waits while the whole deployment changes. */
+  private async admit(durability: Durability, writes: readonly Write[]): Promise<void> {
+    await durability.prepare(writes);
+    while (this.gate !== null) await this.gate;
+  }
+
+  private restructure(wanted: Restructuring): Promise<void> {
+    const commit: Commit = { ts: this.nextTs(), writes: [], structural: wanted.tables !== undefined, writer: null };
+    return this.enact(wanted.tables ?? this.head.tables, commit, wanted);
+  }
+
+  /** Puts a change into the head, then makes it durable, then lets everybody see it. */
+  private async enact(tables: ReadonlyMap<string, Table>, commit: Commit, wanted: Restructuring): Promise<void> {
+    const snapshot: Snapshot = { ts: commit.ts, tables };
+    this.head = snapshot;
     this.log.push(commit);
     if (this.log.length > 2 * KEPT_COMMITS) this.log = this.log.slice(-KEPT_COMMITS);
-    for (const listener of this.listeners) listener(commit);
+    const { clear = false, forget = [] } = wanted;
+    const facts = [...(this.clock.isVirtual ? [[CLOCK, String(this.clock.nowMs())] as const] : []), ...(wanted.facts ?? [])];
+    const see = (): void => {
+      wanted.before?.();
+      this.latest = snapshot;
+      if (clear) [this.log, this.lastCreation] = [[commit], 0];
+      if (this.durability !== null) this.keep(forget, facts);
+      for (const listener of this.listeners) listener(commit);
+      wanted.after?.();
+    };
+    if (this.durability === null) {
+      see();
+      return;
+    }
+    const { ts, writes, structural } = commit;
+    await this.durability.append({ ts, created: clear ? 0 : this.lastCreation, clear, tables: structural ? tables.values() : null, writes, forget, facts }, see);
+  }
+
+  private keep(forget: readonly string[], facts: readonly Fact[]): void {
+    for (const prefix of forget) for (const key of this.facts.keys()) if (key.startsWith(prefix)) this.facts.delete(key);
+    for (const [key, text] of facts) {
+      if (text === null) this.facts.delete(key);
+      else this.facts.set(key, text);
+    }
   }
 
   private checkConflicts(transaction: Transaction, writer: string | null): void {
-    if (this.latest === transaction.base) return;
-    const conflict = this.firstConflict(transaction.base.ts, transaction.reads);
+    if (this.head === transaction.base) return;
+    const conflict = this.firstConflict(transaction.base.ts, transaction.reads, this.head);
     if (conflict === null) return;
     this.conflicts += 1;
     throw new ConflictError(conflictText(conflict, writer));
   }
 
-  private firstConflict(since: bigint, reads: ReadSet): { commit: Commit; write: Write | null } | null {
+  private firstConflict(since: bigint, reads: ReadSet, until: Snapshot): { commit: Commit; write: Write | null } | null {
     const oldest = this.log[0];
     if (oldest !== undefined && oldest.ts > since && this.log.length >= KEPT_COMMITS) return { commit: oldest, write: null };
     for (let at = this.firstAfter(since); at < this.log.length; at++) {
       const commit = this.log[at] as Commit;
+      if (commit.ts > until.ts) break;
       if (commit.structural) return { commit, write: null };
       for (const write of commit.writes) {
-        const table = this.tableOf(write.namespace, write.table);
+        const table = this.tableOf(write.namespace, write.table, until);
         if (table === undefined || reads.touchedBy(table, write.before, write.after)) return { commit, write };
       }
     }

@@ -28,6 +28,11 @@ export class Doc {
     return this.text;
   }
 
+  /** The JSON without keeping it. */
+  get jsonOnce(): string {
+    return this.text ?? encodeText(this.value);
+  }
+
   get creationTime(): number {
     return this.value["_creationTime"] as number;
   }
@@ -123,10 +128,16 @@ export function withIndexes(table: Table, declared: readonly { name: string; fie
       indexes.set(wanted.name, { ...present, staged: wanted.staged });
       continue;
     }
-    const index = makeIndex(wanted.name, wanted.fields, wanted.staged);
-    let tree = index.tree;
-    for (const doc of docsOf(table)) tree = tree.set(indexKey(index, doc), doc);
-    indexes.set(wanted.name, { ...index, tree });
+    indexes.set(wanted.name, filled(makeIndex(wanted.name, wanted.fields, wanted.staged), [...docsOf(table)]));
   }
   return { ...table, indexes };
+}
+
+/** An empty table with these documents put in at once. */
+export function tableWith(table: Table, docs: readonly Doc[]): Table {
+  return { ...table, indexes: new Map([...table.indexes].map(([name, index]) => [name, filled(index, docs)])) };
+}
+
+function filled(index: Index, docs: readonly Doc[]): Index {
+  return { ...index, tree: Tree.of(docs.map((doc): [string, Doc] => [indexKey(index, doc), doc])) };
 }

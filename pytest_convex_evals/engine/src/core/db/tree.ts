@@ -6,6 +6,8 @@
  */
 
 const WIDTH = 32;
+/** Keys per node of a tree that is made at once: room for later ones. */
+const FILL = 24;
 
 interface Leaf<V> {
   readonly leaf: true;
@@ -30,6 +32,25 @@ export class Tree<V> {
 
   static empty<V>(): Tree<V> {
     return new Tree<V>(EMPTY, 0);
+  }
+
+  /** A tree of many entries at once. */
+  static of<V>(entries: [string, V][]): Tree<V> {
+    entries.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+    let nodes: Node<V>[] = [];
+    for (let at = 0; at < entries.length; at += FILL) {
+      const part = entries.slice(at, at + FILL);
+      nodes.push({ leaf: true, keys: part.map(([key]) => key), values: part.map(([, value]) => value) });
+    }
+    while (nodes.length > 1) {
+      const above: Node<V>[] = [];
+      for (let at = 0; at < nodes.length; at += FILL) {
+        const children = nodes.slice(at, at + FILL);
+        above.push({ leaf: false, keys: children.map(firstKey), children });
+      }
+      nodes = above;
+    }
+    return new Tree<V>(nodes[0] ?? EMPTY, entries.length);
   }
 
   get(key: string): V | undefined {

@@ -181,7 +181,7 @@ export class Caller {
     const result: CallResult = { ...base, outcome: { ok: true, value }, journal };
     if (kind === "Query") return result;
     hooks.commit?.(tx, result);
-    return { ...result, ts: engine.db.commit(tx, shortName(request.path)) };
+    return { ...result, ts: await engine.db.commit(tx, shortName(request.path)) };
   }
 
   private find(request: CallRequest, component: Component | null, kind: UdfKind): Checked {

@@ -47,20 +47,37 @@ export class Handles {
   private readonly byId = new Map<string, { component: string; path: FunctionPath }>();
 
   create(target: Target): string {
-    const id = createHash("sha256").update(`${target.component.path}\n${fullName(target.path)}`).digest("hex").slice(0, 32);
+    const id = handleId(target);
     this.byId.set(id, { component: target.component.path, path: target.path });
     return `function://${id}#${shortName(target.path)}`;
   }
 
   resolve(deployment: Deployment, handle: string): Target {
     const id = /^function:\/\/([^#]*)/.exec(handle)?.[1] ?? "";
-    const found = this.byId.get(id);
+    const found = this.byId.get(id) ?? search(deployment, id);
     const component = found === undefined ? null : deployment.component(found.component);
     if (found === undefined || component === null || component.definition.modules.get(found.path.module)?.functions.some((fn) => fn.name === found.path.fn) !== true) {
       throw new UserError("FunctionHandleNotFound", "Function handle not found");
     }
     return { component, path: found.path };
   }
+}
+
+function handleId(target: Target): string {
+  return createHash("sha256").update(`${target.component.path}\n${fullName(target.path)}`).digest("hex").slice(0, 32);
+}
+
+/** The function of a handle that an earlier process gave out. */
+function search(deployment: Deployment, id: string): { component: string; path: FunctionPath } | undefined {
+  for (const component of deployment.components()) {
+    for (const module of component.definition.modules.values()) {
+      for (const { name } of module.functions) {
+        const path = { module: module.path, fn: name };
+        if (handleId({ component, path }) === id) return { component: component.path, path };
+      }
+    }
+  }
+  return undefined;
 }
 
 export function resolveAddress(deployment: Deployment, handles: Handles, from: Component, address: Address): Target {

@@ -8,15 +8,11 @@ import type { Transaction } from "../db/transaction.js";
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
 import { makeObject } from "../values/value.js";
+import { FILES_TABLE, FileContent } from "./content.js";
 
-export const FILES_TABLE = "_storage";
+export { FILES_TABLE };
 const UPLOAD_MS = 3_600_000;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-export interface StoredFile {
-  uuid: string;
-  bytes: Buffer;
-}
 
 export class Files {
   constructor(
@@ -70,8 +66,7 @@ export class Files {
       ["size", bytes.length],
       ["contentType", contentType],
     ]);
-    const hidden: StoredFile = { uuid: randomUUID(), bytes };
-    const doc = tx.newDoc(table, fields, hidden);
+    const doc = tx.newDoc(table, fields, FileContent.of(randomUUID(), bytes));
     tx.write(namespace, FILES_TABLE, null, doc);
     return doc;
   }
@@ -139,8 +134,8 @@ export class Files {
   }
 }
 
-export function fileOf(doc: Doc): StoredFile {
-  return doc.hidden as StoredFile;
+export function fileOf(doc: Doc): FileContent {
+  return doc.hidden as FileContent;
 }
 
 /** A sha256 given as hex or base64. */

@@ -3,9 +3,12 @@
 import { createHash } from "node:crypto";
 
 import { ANONYMOUS } from "../auth/identity.js";
+import type { Transaction } from "../db/transaction.js";
+import type { Fact } from "../durable/entries.js";
 import { findFunction, type Component, type CronSchedule, type CronSpec } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
+import type { CallRequest, CallResult } from "../functions/caller.js";
 import { parseFunctionPath } from "../functions/paths.js";
 import { newId } from "../values/ids.js";
 import { encodeText } from "../values/value.js";
@@ -13,6 +16,11 @@ import type { Timer } from "./clock.js";
 import { parseCronExpression, type CronExpression } from "./cronexpr.js";
 
 const KEPT_RUNS = 1000;
+const RETRY_MS = 500;
+/** Prefix of the facts about cron jobs. */
+export const CRON_FACTS = "cron:";
+const JOB_FACT = `${CRON_FACTS}job:`;
+const RUN_FACT = `${CRON_FACTS}run:`;
 const HOUR_S = 3600;
 const CRON_TABLE_NUMBER = 531;
 
@@ -31,6 +39,7 @@ export interface CronRun {
 }
 
 export interface CronJob {
+  key: string;
   id: string;
   creationTime: number;
   component: string;
@@ -40,7 +49,25 @@ export interface CronJob {
   nextMs: number;
   running: boolean;
   runs: CronRun[];
+  /** Runs recorded so far, those that were dropped too. */
+  recorded: number;
+  /** When the action was due that has been started and not ended. */
+  startedMs: number | null;
   timer: Timer | null;
+}
+
+/** What a job is after a run. */
+interface Finished {
+  prevMs: number;
+  nextMs: number;
+  runs: CronRun[];
+}
+
+/** What is kept of a job beside its runs. */
+interface Kept extends Pick<CronJob, "id" | "creationTime" | "offsetMs" | "prevMs" | "recorded" | "startedMs"> {
+  schedule: CronSchedule;
+  /** Null when it never runs again. */
+  nextMs: number | null;
 }
 
 /** The offset of a job is fixed by its name, so that runs repeat from one deployment to the next. */
@@ -85,6 +112,8 @@ function nextRun(schedule: CronSchedule, offsetMs: number, afterMs: number, prev
 
 export class Crons {
   private jobs = new Map<string, CronJob>();
+  /** Jobs whose action an earlier process did not end. */
+  private readonly interrupted: CronJob[] = [];
 
   constructor(private readonly engine: Engine) {}
 
@@ -120,7 +149,7 @@ export class Crons {
   }
 
   private adopt(key: string, component: Component, spec: CronSpec, now: number): CronJob {
-    const present = this.jobs.get(key);
+    const present = this.jobs.get(key) ?? this.recalled(key, component, spec);
     if (present !== undefined) {
       const same = JSON.stringify(present.spec.schedule) === JSON.stringify(spec.schedule);
       present.spec = spec;
@@ -134,6 +163,7 @@ export class Crons {
     }
     const offsetMs = splay(key, expressionOf(spec.schedule)?.splaySeconds ?? 1);
     const job: CronJob = {
+      key,
       id: newId(CRON_TABLE_NUMBER, now),
       creationTime: now,
       component: component.path,
@@ -143,18 +173,68 @@ export class Crons {
       nextMs: nextRun(spec.schedule, offsetMs, now, null),
       running: false,
       runs: [],
+      recorded: 0,
+      startedMs: null,
       timer: null,
     };
     this.arm(job);
     return job;
   }
 
+  // ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A job of an earlier process. */
+  private recalled(key: string, component: Component, spec: CronSpec): CronJob | undefined {
+    const { facts } = this.engine.db;
+    const text = facts.get(JOB_FACT + key);
+    if (text === undefined) return undefined;
+    const { schedule, nextMs, ...kept } = JSON.parse(text) as Kept;
+    const runs = [...facts].filter(([name]) => name.startsWith(`${RUN_FACT}${key}\n`)).map(([, run]) => JSON.parse(run) as CronRun);
+    const running = kept.startedMs !== null;
+    const job: CronJob = { key, ...kept, nextMs: nextMs ?? Infinity, component: component.path, spec: { ...spec, schedule }, running, runs, timer: null };
+    if (running) this.interrupted.push(job);
+    else this.arm(job);
+    return job;
+  }
+
+  /** Ends the runs that an earlier process left unfinished. */
+  async recover(): Promise<void> {
+    for (const job of this.interrupted.splice(0)) {
+      const status = { type: "err" as const, error: "Transient error while executing action" };
+      await this.finish(job, this.after(job, this.runOf(job, status, [], 0)), true);
+    }
+    await this.keep();
+  }
+
+  /** Keeps the jobs of the deployment, and nothing about others. */
+  async keep(): Promise<void> {
+    const { db } = this.engine;
+    if (!db.isDurable) return;
+    const gone = [...db.facts.keys()].filter((name) => name.startsWith(CRON_FACTS) && !this.jobs.has(name.slice(JOB_FACT.length).replace(/\n\d+$/, "")));
+    await db.remember([...gone.map((name): Fact => [name, null]), ...this.all().map((job) => jobFact(job))]);
+  }
+
+  // ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
   private arm(job: CronJob): void {
     job.timer?.cancel();
     if (!Number.isFinite(job.nextMs)) return;
     job.timer = this.engine.clock.at(job.nextMs, () => {
-      void this.run(job).catch((error: unknown) => this.engine.report(error));
+      void this.run(job).catch((error: unknown) => this.runAgain(job, error));
     });
+  }
+
+  /** A run that the engine could not make is still due. */
+  private runAgain(job: CronJob, error: unknown): void {
+    this.engine.report(error);
+    job.running = false;
+    setTimeout(() => {
+      if (this.has(job)) this.arm(job);
+    }, RETRY_MS);
+  }
+
+  private has(job: CronJob): boolean {
+    return this.jobs.get(job.key) === job;
   }
 
   private async run(job: CronJob): Promise<void> {
@@ -162,59 +242,73 @@ export class Crons {
     job.running = true;
     const { engine } = this;
     const { spec } = job;
-    const scheduledFor = job.nextMs;
     const startedAt = performance.now();
     const component = engine.deployment.component(job.component);
     const path = parseFunctionPath(spec.udfPath);
-    const found = component === null ? null : findFunction(component, path.module, path.fn);
-    const request = { path, args: spec.args, identity: ANONYMOUS, componentPath: job.component, trusted: true, caller: "Cron" };
-    const result = await engine.caller.any(request, found?.fn.kind ?? "Mutation");
-    const { outcome } = result;
-    this.record(job, {
-      cron: spec.name,
-      component: job.component,
-      udfPath: spec.udfPath,
-      scheduledFor,
-      at: engine.clock.nowMs(),
-      status: outcome.ok ? { type: "success", value: encodeText(outcome.value) } : { type: "err", error: outcome.failure.text },
-      logLines: result.logLines,
-      executionTime: (performance.now() - startedAt) / 1000,
-    });
-    job.running = false;
-    job.prevMs = scheduledFor;
-    this.plan(job);
-    if ([...this.jobs.values()].includes(job)) this.arm(job);
-    engine.activity.changed();
-  }
-
-  /** The next run; occurrences that passed while one was running are dropped. */
-  private plan(job: CronJob): void {
-    const now = this.engine.clock.nowMs();
-    const { schedule } = job.spec;
-    if (schedule.type !== "interval") {
-      job.nextMs = nextRun(schedule, job.offsetMs, now, job.prevMs);
+    const kind = (component === null ? null : findFunction(component, path.module, path.fn))?.fn.kind ?? "Mutation";
+    const request: CallRequest = { path, args: spec.args, identity: ANONYMOUS, componentPath: job.component, trusted: true, caller: "Cron" };
+    const ended = ({ outcome, logLines }: CallResult): Finished => {
+      const status: CronRun["status"] = outcome.ok ? { type: "success", value: encodeText(outcome.value) } : { type: "err", error: outcome.failure.text };
+      return this.after(job, this.runOf(job, status, logLines, (performance.now() - startedAt) / 1000));
+    };
+    if (kind !== "Mutation") {
+      job.startedMs = job.nextMs;
+      await engine.db.remember([jobFact(job)]);
+      await this.finish(job, ended(await engine.caller.any(request, kind)), true);
       return;
     }
-    const step = schedule.seconds * 1000;
-    job.nextMs = (job.prevMs as number) + step;
-    const skipped = job.nextMs < now ? Math.floor((now - job.nextMs) / step) : 0;
-    if (skipped > 0) {
-      this.record(job, {
-        cron: job.spec.name,
-        component: job.component,
-        udfPath: job.spec.udfPath,
-        scheduledFor: job.nextMs,
-        at: now,
-        status: { type: "canceled", skipped },
-        logLines: [],
-        executionTime: 0,
-      });
-      job.nextMs += skipped * step;
-    }
+    // What a mutation wrote and that it has run are one transaction.
+    let kept: Finished | null = null;
+    const commit = (tx: Transaction, result: CallResult): void => {
+      kept = ended(result);
+      if (engine.db.isDurable) for (const [key, text] of finishedFacts(job, kept)) tx.facts.set(key, text);
+    };
+    const result = await engine.caller.mutation(request, { commit });
+    if (result.outcome.ok && kept !== null) await this.finish(job, kept, false);
+    else await this.finish(job, ended(result), true);
   }
 
-  private record(job: CronJob, run: CronRun): void {
-    job.runs.push(run);
-    if (job.runs.length > KEPT_RUNS) job.runs.shift();
+  private runOf(job: CronJob, status: CronRun["status"], logLines: string[], executionTime: number): CronRun {
+    const { spec, component, nextMs } = job;
+    return { cron: spec.name, component, udfPath: spec.udfPath, scheduledFor: nextMs, at: this.engine.clock.nowMs(), status, logLines, executionTime };
   }
+
+  /** The job after a run; occurrences that passed while it was running are dropped. */
+  private after(job: CronJob, run: CronRun): Finished {
+    const now = this.engine.clock.nowMs();
+    const prevMs = run.scheduledFor;
+    const { schedule } = job.spec;
+    if (schedule.type !== "interval") return { prevMs, nextMs: nextRun(schedule, job.offsetMs, now, prevMs), runs: [run] };
+    const step = schedule.seconds * 1000;
+    const nextMs = prevMs + step;
+    const skipped = nextMs < now ? Math.floor((now - nextMs) / step) : 0;
+    if (skipped === 0) return { prevMs, nextMs, runs: [run] };
+    const dropped: CronRun = { ...run, scheduledFor: nextMs, at: now, status: { type: "canceled", skipped }, logLines: [], executionTime: 0 };
+    return { prevMs, nextMs: nextMs + skipped * step, runs: [run, dropped] };
+  }
+
+  private async finish(job: CronJob, finished: Finished, write: boolean): Promise<void> {
+    if (write && this.has(job)) await this.engine.db.remember(finishedFacts(job, finished));
+    const { runs, prevMs, nextMs } = finished;
+    Object.assign(job, { prevMs, nextMs, running: false, startedMs: null, recorded: job.recorded + runs.length });
+    job.runs.push(...runs);
+    while (job.runs.length > KEPT_RUNS) job.runs.shift();
+    if (this.has(job)) this.arm(job);
+    this.engine.activity.changed();
+  }
+}
+
+function jobFact(job: CronJob): Fact {
+  const { id, creationTime, offsetMs, prevMs, nextMs, recorded, startedMs } = job;
+  return [JOB_FACT + job.key, JSON.stringify({ id, creationTime, offsetMs, prevMs, nextMs, recorded, startedMs, schedule: job.spec.schedule } satisfies Kept)];
+}
+
+/** The facts that a finished run changes: the job, its new runs, and old ones that are dropped. */
+function finishedFacts(job: CronJob, { prevMs, nextMs, runs }: Finished): Fact[] {
+  const numbered = runs.flatMap((run, at): Fact[] => {
+    const number = job.recorded + at;
+    const name = (wanted: number): string => `${RUN_FACT}${job.key}\n${wanted}`;
+    return [[name(number), JSON.stringify(run)], ...(number >= KEPT_RUNS ? [[name(number - KEPT_RUNS), null] as Fact] : [])];
+  });
+  return [jobFact({ ...job, prevMs, nextMs, recorded: job.recorded + runs.length, startedMs: null }), ...numbered];
 }

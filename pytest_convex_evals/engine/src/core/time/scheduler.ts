@@ -5,6 +5,7 @@ import type { Commit } from "../db/database.js";
 import { docById, docsOf, type Doc } from "../db/tables.js";
 import type { Transaction } from "../db/transaction.js";
 import { findFunction } from "../deployment.js";
+import { NotWritten } from "../durable/errors.js";
 import type { Engine } from "../engine.js";
 import { transact } from "../functions/actionSyscalls.js";
 import type { CallRequest } from "../functions/caller.js";
@@ -13,6 +14,7 @@ import { JOBS_TABLE, setState, stateKind, type JobFacts } from "./jobs.js";
 
 const MAX_RUNNING = 8;
 const RETENTION_MS = 7 * 86_400_000;
+const RETRY_MS = 500;
 
 interface Due {
   namespace: string;
@@ -47,6 +49,20 @@ export class Scheduler {
     this.epoch += 1;
   }
 
+  /** Takes up the jobs of an earlier process: actions that it was running are not run again. */
+  async recover(): Promise<void> {
+    for (const { namespace, doc } of this.rows(null)) {
+      const job: Due = { namespace, id: doc.id, at: doc.field("scheduledTime") as number };
+      const kind = stateKind(doc);
+      if (kind === "pending") {
+        if (!this.timers.has(doc.id)) this.arm(namespace, doc);
+        continue;
+      }
+      if (kind === "inProgress") await this.fail(job, "Transient error while executing action");
+      this.forgetLater(job, (doc.field("completedTime") as number | undefined) ?? this.engine.clock.nowMs());
+    }
+  }
+
   private onCommit(commit: Commit): void {
     for (const write of commit.writes) {
       if (write.table !== JOBS_TABLE) continue;
@@ -76,13 +92,39 @@ export class Scheduler {
       const { epoch } = this;
       this.active += 1;
       void this.run(job)
-        .catch((error: unknown) => this.engine.report(error))
+        .catch((error: unknown) => {
+          if (error instanceof NotWritten) this.runAgain(job, epoch);
+          else this.engine.report(error);
+        })
         .finally(() => {
           if (epoch !== this.epoch) return;
           this.active -= 1;
           this.pump();
           this.engine.activity.changed();
         });
+    }
+  }
+
+  /** A job whose row could not be written is still there. */
+  private runAgain(job: Due, epoch: number): void {
+    setTimeout(() => {
+      if (epoch !== this.epoch) return;
+      this.due.push(job);
+      this.pump();
+    }, RETRY_MS);
+  }
+
+  /** How a job ended is written as soon as it can be. */
+  private async settle(write: () => Promise<void>): Promise<void> {
+    const { epoch } = this;
+    while (epoch === this.epoch) {
+      try {
+        await write();
+        return;
+      } catch (error) {
+        if (!(error instanceof NotWritten)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
     }
   }
 
@@ -113,7 +155,7 @@ export class Scheduler {
     } else {
       await this.runAction(job, request);
     }
-    this.forgetLater(job);
+    this.forgetLater(job, this.engine.clock.nowMs());
   }
 
   private async runMutation(job: Due, request: CallRequest): Promise<void> {
@@ -137,8 +179,8 @@ export class Scheduler {
   private async runAction(job: Due, request: CallRequest): Promise<void> {
     await this.move(job, "pending", "inProgress");
     const result = await this.engine.caller.action(request);
-    if (result.outcome.ok) await this.move(job, "inProgress", "success");
-    else await this.fail(job, result.outcome.failure.text);
+    const { outcome } = result;
+    await this.settle(() => (outcome.ok ? this.move(job, "inProgress", "success") : this.fail(job, outcome.failure.text)));
   }
 
   private async fail(job: Due, error: string): Promise<void> {
@@ -156,14 +198,15 @@ export class Scheduler {
     });
   }
 
-  private forgetLater(job: Due): void {
+  private forgetLater(job: Due, finishedMs: number): void {
     const { epoch } = this;
-    this.engine.clock.after(RETENTION_MS, () => {
+    this.engine.clock.at(finishedMs + RETENTION_MS, () => {
       if (epoch !== this.epoch) return;
-      void transact(this.engine, (tx) => {
+      const forget = (tx: Transaction): void => {
         const doc = tx.get(job.namespace, JOBS_TABLE, job.id);
         if (doc !== null) tx.write(job.namespace, JOBS_TABLE, doc, null);
-      });
+      };
+      void this.settle(() => transact(this.engine, forget)).catch((error: unknown) => this.engine.report(error));
     });
   }
 
