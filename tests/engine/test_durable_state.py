@@ -2,14 +2,13 @@
 """What a data folder brings back after SIGKILL, out of the log and out of a compacted one."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from .support.core import request
-from .support.durable import DurableCore, mutation_over_socket
+from .support.durable import DurableCore, mutation_over_socket, wait_for
 from .support.programs import PROGRAMS
 from .support.project import Bundler
 from .test_auth import Issuer
@@ -116,13 +115,6 @@ class Life:
 
 PAGE = "return await ctx.db.query('notes').withIndex('by_rank', (q) => q.gt('rank', 0)).paginate({ numItems: 2, cursor: args.cursor })"
 ONCE = "console.log('a line'); await ctx.db.insert('notes', { text: 'once' }); return { big: 5n, text: 'answer' }"
-
-
-def wait_for(condition: Any) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

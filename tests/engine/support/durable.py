@@ -1,6 +1,8 @@
 """A core that keeps its data in a folder, dies by SIGKILL and comes back."""
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,14 @@ class DurableCore(Core):
     def log(self) -> Path:
         """The log that counts."""
         return max(path for path in self.folder.glob("log-*") if path.suffix != ".tmp")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Polls until it holds."""
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.02)
 
 
 def mutation_over_socket(core: Core, session: str, number: int, path: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ async function main(): Promise<void> {
   };
   process.on("SIGTERM", exit);
   process.on("SIGINT", exit);
+  // A limit on the size of files is an error of the write that meets it, not the end of the process.
+  process.on("SIGXFSZ", () => undefined);
   process.on("unhandledRejection", (error) => engine.report(error));
   process.on("uncaughtException", (error) => engine.report(error));
   const { adminKey, instanceName } = keys;
