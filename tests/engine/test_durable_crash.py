@@ -182,8 +182,8 @@ def check(core: DurableCore, told: Told) -> None:
 def check_files(core: DurableCore, told: Told) -> None:
     """Contents are whole, those that were acknowledged and all others that a document has."""
     digests = {row["_id"]: row["sha256"] for row in rows(core, "_storage")}
-    for id, content in told.files.items():
-        assert digests[id] == base64.b64encode(hashlib.sha256(content).digest()).decode()
+    for file, content in told.files.items():
+        assert digests[file] == base64.b64encode(hashlib.sha256(content).digest()).decode()
     found = [hashlib.sha256(path.read_bytes()).digest() for path in (core.folder / "files").iterdir()]
     assert sorted(found) == sorted(base64.b64decode(digest) for digest in digests.values())
 

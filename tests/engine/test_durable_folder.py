@@ -104,7 +104,9 @@ TORN: dict[str, tuple[Callable[[Sample], None], int]] = {
 
 
 @pytest.mark.parametrize("name", TORN)
-def test_an_unfinished_write_at_the_end_is_cut_off(sample: Sample, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unfinished_write_at_the_end_is_cut_off(
+    sample: Sample, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     spoil, whole = TORN[name]
     spoil(sample)
     core = DurableCore(sample.folder)
@@ -221,10 +223,19 @@ def add(core: DurableCore, text: str) -> object:
     return core.post("/api/mutation", body)
 
 
-def test_a_full_disk_refuses_writes_and_loses_nothing(capfd: pytest.CaptureFixture[str], core: DurableCore) -> None:
+def test_a_full_disk_refuses_writes_and_loses_nothing(
+    bundler: Bundler, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    core = DurableCore(tmp_path / "data")
+    bundler.push(core, FILES)
     assert add(core, "before").status == 200
     upload = core.run("p:m", {"code": "return await ctx.storage.generateUploadUrl()"})
-    core.run("p:m", {"code": "await ctx.scheduler.runAfter(300, t.internal.p.innerM, { code: \"await ctx.db.insert('rows', { number: 'job' })\" })"})
+    core.run(
+        "p:m",
+        {
+            "code": "await ctx.scheduler.runAfter(300, t.internal.p.innerM, { code: \"await ctx.db.insert('rows', { number: 'job' })\" })"
+        },
+    )
     size = core.log.stat().st_size
     for room in (0, 10):
         limit(core, size + room)
@@ -234,7 +245,10 @@ def test_a_full_disk_refuses_writes_and_loses_nothing(capfd: pytest.CaptureFixtu
         assert core.log.stat().st_size == size
     assert request(upload, bytes(2 * size)).status == 503
     wait_for(lambda: list((core.folder / "files").iterdir()) == [])
-    assert core.post("/api/update_environment_variables", {"changes": [{"name": "A", "value": "1"}]}, core.key).status == 503
+    assert (
+        core.post("/api/update_environment_variables", {"changes": [{"name": "A", "value": "1"}]}, core.key).status
+        == 503
+    )
     assert core.control("env.list") == {}
     wait_for(lambda: core.control("scheduled")[0]["scheduledTime"] < core.control("clock.now")["now"] - 200)
     assert core.control("scheduled")[0]["state"] == {"kind": "pending"}
@@ -275,7 +289,12 @@ def test_a_compaction_that_fails_leaves_the_log_as_it_is(capfd: pytest.CaptureFi
 def test_a_virtual_clock_goes_on_where_it_was(core: DurableCore) -> None:
     core.control("clock.start", time=1_000 * DAY)
     core.control("clock.advance", ms=2.5 * DAY)
-    core.run("p:m", {"code": "await ctx.scheduler.runAfter(86400000, t.internal.p.innerM, { code: \"await ctx.db.insert('rows', { number: Date.now() })\" })"})
+    core.run(
+        "p:m",
+        {
+            "code": "await ctx.scheduler.runAfter(86400000, t.internal.p.innerM, { code: \"await ctx.db.insert('rows', { number: Date.now() })\" })"
+        },
+    )
     runs = core.control("cronRuns")
     core = core.again()
     assert core.control("clock.now") == {"now": 1_002.5 * DAY, "virtual": True}
@@ -301,7 +320,12 @@ def test_creation_times_and_timestamps_only_grow(core: DurableCore) -> None:
 
 def test_a_reset_drops_data_and_a_wipe_everything_for_good(core: DurableCore) -> None:
     core.control("env.set", variables={"A": "1"})
-    request(core.run("p:m", {"code": "await ctx.db.insert('rows', { number: 1 }); return await ctx.storage.generateUploadUrl()"}), b"content")
+    request(
+        core.run(
+            "p:m", {"code": "await ctx.db.insert('rows', { number: 1 }); return await ctx.storage.generateUploadUrl()"}
+        ),
+        b"content",
+    )
     core.control("reset")
     assert list((core.folder / "files").iterdir()) == []
     core = core.again()
@@ -322,11 +346,22 @@ def test_a_reset_drops_data_and_a_wipe_everything_for_good(core: DurableCore) ->
 def test_a_later_push_replaces_an_earlier_one(core: DurableCore, bundler: Bundler) -> None:
     core.run("p:m", {"code": "await ctx.db.insert('rows', { number: 1 })"})
     schema = 'import { defineSchema, defineTable } from "convex/server"; import { v } from "convex/values"; export default defineSchema({ rows: defineTable({ number: v.number() }).index("by_number", ["number"]) });'
-    bundler.push(core, {"p.ts": PROGRAMS + "export const added = query({ args: {}, handler: () => 'added' });", "schema.ts": schema})
+    bundler.push(
+        core,
+        {"p.ts": PROGRAMS + "export const added = query({ args: {}, handler: () => 'added' });", "schema.ts": schema},
+    )
     core = core.again()
     assert core.run("p:added") == "added"
     assert core.control("crons") == []
-    assert core.run("p:q", {"code": "return (await ctx.db.query('rows').withIndex('by_number', (q) => q.eq('number', 1)).collect()).length"}) == 1
+    assert (
+        core.run(
+            "p:q",
+            {
+                "code": "return (await ctx.db.query('rows').withIndex('by_number', (q) => q.eq('number', 1)).collect()).length"
+            },
+        )
+        == 1
+    )
     bundler.push(core, FILES)
     assert [job["name"] for job in core.control("crons")] == ["nightly"]
     core.close()

@@ -88,7 +88,9 @@ class Life:
         self.core = core.again()
 
     def documents(self) -> dict[str, list[Any]]:
-        return {table: self.core.control("list", table=table)["documents"] for table in ("anything", "notes", "_storage")}
+        return {
+            table: self.core.control("list", table=table)["documents"] for table in ("anything", "notes", "_storage")
+        }
 
     def prepare_files(self) -> None:
         token = self.core.run("p:m", {"code": "return await ctx.storage.generateUploadUrl()"})
@@ -96,15 +98,24 @@ class Life:
         kept = self.core.run("p:a", {"code": "return await ctx.storage.store(new Blob(['from an action']))"})
         gone = self.core.run("p:a", {"code": "return await ctx.storage.store(new Blob(['gone']))"})
         self.core.run("p:m", {"code": f"await ctx.storage.delete('{gone}')"})
-        urls = {id: self.core.run("p:q", {"code": f"return await ctx.storage.getUrl('{id}')"}) for id in (uploaded["storageId"], kept)}
+        urls = {
+            id: self.core.run("p:q", {"code": f"return await ctx.storage.getUrl('{id}')"})
+            for id in (uploaded["storageId"], kept)
+        }
         self.said |= {"token": token, "urls": urls}
 
     def prepare_jobs(self) -> None:
         run = "return await ctx.scheduler."
-        self.said["later"] = self.core.run("p:m", {"code": run + "runAfter(86400000, t.internal.jobs.note, { text: 'later' })"})
-        self.said["acting"] = self.core.run("p:m", {"code": run + "runAfter(0, t.internal.jobs.slow, { text: 'acting job' })"})
+        self.said["later"] = self.core.run(
+            "p:m", {"code": run + "runAfter(86400000, t.internal.jobs.note, { text: 'later' })"}
+        )
+        self.said["acting"] = self.core.run(
+            "p:m", {"code": run + "runAfter(0, t.internal.jobs.slow, { text: 'acting job' })"}
+        )
         wait_for(lambda: {"acting job", "acting cron", "cron"} <= self.texts())
-        self.said["soon"] = self.core.run("p:m", {"code": run + "runAfter(1500, t.internal.jobs.note, { text: 'soon' })"})
+        self.said["soon"] = self.core.run(
+            "p:m", {"code": run + "runAfter(1500, t.internal.jobs.note, { text: 'soon' })"}
+        )
 
     def texts(self) -> set[str]:
         return {note["text"] for note in self.core.control("list", table="notes")["documents"]}
@@ -125,7 +136,9 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
 
 
 @pytest.fixture(scope="module", params=["log", "snapshot"])
-def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bundler: Bundler, issuer: Issuer) -> Iterator[Life]:
+def life(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bundler: Bundler, issuer: Issuer
+) -> Iterator[Life]:
     folder = tmp_path_factory.mktemp("data") / "folder"
     options = [] if request.param == "log" else ["--compact-bytes=1"]
     found = Life(DurableCore(folder, *options), bundler, issuer)
@@ -153,7 +166,9 @@ def test_tables_keep_their_numbers_and_new_documents_come_later(life: Life) -> N
 
 
 def test_indexes_search_and_schema(life: Life) -> None:
-    code = "return (await ctx.db.query('notes').withIndex('by_rank', (q) => q.gt('rank', 0)).collect()).map((n) => n.text)"
+    code = (
+        "return (await ctx.db.query('notes').withIndex('by_rank', (q) => q.gt('rank', 0)).collect()).map((n) => n.text)"
+    )
     assert life.core.run("p:q", {"code": code}) == ["n4", "n3", "n2", "n1", "n0"]
     code = "return (await ctx.db.query('notes').withSearchIndex('search_text', (q) => q.search('text', 'n3')).collect()).map((n) => n.text)"
     assert life.core.run("p:q", {"code": code}) == ["n3"]
