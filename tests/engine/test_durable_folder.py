@@ -307,6 +307,34 @@ def test_a_virtual_clock_goes_on_where_it_was(core: DurableCore) -> None:
     core.close()
 
 
+def test_moving_the_clock_waits_for_what_is_being_written(core: DurableCore, bundler: Bundler) -> None:
+    """Crons whose runs are written after their function has ended are not overtaken by the clock."""
+    crons = """
+        import { cronJobs } from "convex/server";
+        import { internal } from "./_generated/api";
+        const crons = cronJobs();
+        crons.daily("failing", { hourUTC: 3, minuteUTC: 0 }, internal.p.innerM, { code: "throw new Error('no')" });
+        crons.daily("acting", { hourUTC: 4, minuteUTC: 0 }, internal.jobs.act, {});
+        export default crons;
+    """
+    jobs = 'import { internalAction } from "./_generated/server"; export const act = internalAction({ args: {}, handler: async () => 1 });'
+    bundler.push(core, {**FILES, "crons.ts": crons, "jobs.ts": jobs})
+    core.control("clock.start", time=1_000 * DAY)
+    core.control("clock.advance", ms=10 * DAY)
+    core = core.again()
+    days = {name: [run["scheduledFor"] // DAY for run in core.control("cronRuns") if run["name"] == name] for name in ("failing", "acting")}
+    assert days == {"failing": list(range(1000, 1010)), "acting": list(range(1000, 1010))}
+    core.close()
+
+
+def test_a_clock_that_was_made_real_again_stays_real(core: DurableCore) -> None:
+    core.control("clock.start", time=1_000 * DAY)
+    core.control("reset")
+    core = core.again()
+    assert core.control("clock.now")["virtual"] is False
+    core.close()
+
+
 def test_creation_times_and_timestamps_only_grow(core: DurableCore) -> None:
     """Also when the clock was far ahead before."""
     core.control("clock.start", time=4_102_444_800_000)

@@ -99,8 +99,8 @@ class Life:
         gone = self.core.run("p:a", {"code": "return await ctx.storage.store(new Blob(['gone']))"})
         self.core.run("p:m", {"code": f"await ctx.storage.delete('{gone}')"})
         urls = {
-            id: self.core.run("p:q", {"code": f"return await ctx.storage.getUrl('{id}')"})
-            for id in (uploaded["storageId"], kept)
+            file: self.core.run("p:q", {"code": f"return await ctx.storage.getUrl('{file}')"})
+            for file in (uploaded["storageId"], kept)
         }
         self.said |= {"token": token, "urls": urls}
 

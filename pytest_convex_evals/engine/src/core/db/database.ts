@@ -82,6 +82,7 @@ export class Database {
   private log: Commit[] = [];
   private readonly listeners = new Set<(commit: Commit) => void>();
   private durability: Durability | null = null;
+  private underWay = 0;
   /** Closed while the whole deployment changes. */
   private gate: Promise<void> | null = null;
   /** What is kept beside documents when there is a data folder. */
@@ -128,6 +129,11 @@ export class Database {
     return snapshot.tables.get(tableKey(namespace, name));
   }
 
+  /** Something is on its way to disk. */
+  get isWriting(): boolean {
+    return this.underWay > 0;
+  }
+
   get isDurable(): boolean {
     return this.durability !== null;
   }
@@ -157,6 +163,7 @@ export class Database {
       return this.latest.ts;
     }
     const { durability } = this;
+    this.underWay += 1;
     try {
       if (durability !== null) await this.admit(durability, writes);
       this.checkConflicts(transaction, writer);
@@ -168,6 +175,8 @@ export class Database {
     } catch (error) {
       durability?.discard(writes);
       throw error;
+    } finally {
+      this.underWay -= 1;
     }
   }
 
@@ -175,7 +184,12 @@ export class Database {
   async remember(facts: Iterable<Fact>): Promise<void> {
     const list = [...facts];
     if (this.durability === null || list.length === 0) return;
-    await this.durability.append({ facts: list }, () => this.keep([], list));
+    this.underWay += 1;
+    try {
+      await this.durability.append({ facts: list }, () => this.keep([], list));
+    } finally {
+      this.underWay -= 1;
+    }
   }
 
   /** Changes tables and facts outside any function, when nothing is on its way: a push, a reset. `prepare` may throw to refuse. */
@@ -225,7 +239,8 @@ export class Database {
     this.log.push(commit);
     if (this.log.length > 2 * KEPT_COMMITS) this.log = this.log.slice(-KEPT_COMMITS);
     const { clear = false, forget = [] } = wanted;
-    const facts = [...(this.clock.isVirtual ? [[CLOCK, String(this.clock.nowMs())] as const] : []), ...(wanted.facts ?? [])];
+    const time: Fact[] = this.clock.isVirtual && !clear ? [[CLOCK, String(this.clock.nowMs())]] : [];
+    const facts = [...time, ...(wanted.facts ?? [])];
     const see = (): void => {
       wanted.before?.();
       this.latest = snapshot;

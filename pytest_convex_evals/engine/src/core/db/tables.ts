@@ -139,5 +139,11 @@ export function tableWith(table: Table, docs: readonly Doc[]): Table {
 }
 
 function filled(index: Index, docs: readonly Doc[]): Index {
-  return { ...index, tree: Tree.of(docs.map((doc): [string, Doc] => [indexKey(index, doc), doc])) };
+  return {
+    ...index,
+    tree: Tree.of(
+      docs.map((doc) => indexKey(index, doc)),
+      docs,
+    ),
+  };
 }

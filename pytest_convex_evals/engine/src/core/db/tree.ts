@@ -34,13 +34,14 @@ export class Tree<V> {
     return new Tree<V>(EMPTY, 0);
   }
 
-  /** A tree of many entries at once. */
-  static of<V>(entries: [string, V][]): Tree<V> {
-    entries.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+  /** A tree of many entries at once, each key with the value at its place. */
+  static of<V>(keys: readonly string[], values: readonly V[]): Tree<V> {
+    const order = sortedOrder(keys);
     let nodes: Node<V>[] = [];
-    for (let at = 0; at < entries.length; at += FILL) {
-      const part = entries.slice(at, at + FILL);
-      nodes.push({ leaf: true, keys: part.map(([key]) => key), values: part.map(([, value]) => value) });
+    for (let at = 0; at < keys.length; at += FILL) {
+      const part = order === null ? null : order.subarray(at, at + FILL);
+      const pick = <T>(from: readonly T[]): T[] => (part === null ? from.slice(at, at + FILL) : Array.from(part, (place) => from[place] as T));
+      nodes.push({ leaf: true, keys: pick(keys), values: pick(values) });
     }
     while (nodes.length > 1) {
       const above: Node<V>[] = [];
@@ -50,7 +51,7 @@ export class Tree<V> {
       }
       nodes = above;
     }
-    return new Tree<V>(nodes[0] ?? EMPTY, entries.length);
+    return new Tree<V>(nodes[0] ?? EMPTY, keys.length);
   }
 
   get(key: string): V | undefined {
@@ -139,6 +140,13 @@ export class Cursor<V> {
       return true;
     }
   }
+}
+
+/** The places of the keys in ascending order; null when they are in it. */
+function sortedOrder(keys: readonly string[]): Uint32Array | null {
+  if (keys.every((key, at) => at === 0 || (keys[at - 1] as string) < key)) return null;
+  const places = Uint32Array.from(keys, (_, at) => at);
+  return places.sort((a, b) => ((keys[a] as string) < (keys[b] as string) ? -1 : 1));
 }
 
 /** Index of the first key that is not smaller. */

@@ -42,6 +42,8 @@ export class Journal {
   private queue: Waiting[] = [];
   private flushing: Promise<void> | null = null;
   private successor: Successor | null = null;
+  /** Entries are refused; said once. */
+  private refusing = false;
   private compactAbove: number;
 
   constructor(
@@ -94,6 +96,8 @@ export class Journal {
       this.refuse(group, error);
       return;
     }
+    if (this.refusing) this.options.report(`${this.file.path} can be written again.`);
+    this.refusing = false;
     this.successor?.frames.push(frame);
     for (const { seen, resolve } of group) {
       try {
@@ -110,7 +114,8 @@ export class Journal {
     const refused = [...group, ...this.queue.splice(0)];
     const reason = new NotWritten(this.file.path, error);
     this.options.lost();
-    this.options.report(reason.message);
+    if (!this.refusing) this.options.report(reason.message);
+    this.refusing = true;
     for (const { reject } of refused) reject(reason);
   }
 
