@@ -23,11 +23,12 @@ import { UdfRunner } from "./runners/udf.js";
 import { Watchdog } from "./runners/watchdog.js";
 import type { Schema } from "./schema/schema.js";
 import { Files } from "./storage/files.js";
+import { SENT_AGAIN } from "./sync/memory.js";
 import { Activity } from "./time/activity.js";
 import { Clock } from "./time/clock.js";
-import { CRON_FACTS, Crons } from "./time/crons.js";
+import { CRON_FACTS } from "./time/cronfacts.js";
+import { Crons } from "./time/crons.js";
 import { Scheduler } from "./time/scheduler.js";
-import { SENT_AGAIN } from "./sync/memory.js";
 import { encodeId } from "./values/ids.js";
 
 export interface EngineSettings {

@@ -13,8 +13,9 @@ import type { Recovered } from "../durable/replay.js";
 import { ConflictError } from "../errors.js";
 import type { Clock } from "../time/clock.js";
 import type { Schema } from "../schema/schema.js";
+import { CommitLog, conflictText, type Commit, type Write } from "./commits.js";
 import type { ReadSet } from "./readset.js";
-import { makeTable, tableKey, withChange, type Doc, type Table } from "./tables.js";
+import { makeTable, tableKey, withChange, type Table } from "./tables.js";
 import { nextFloat, Transaction } from "./transaction.js";
 
 export interface Snapshot {
@@ -22,22 +23,7 @@ export interface Snapshot {
   readonly tables: ReadonlyMap<string, Table>;
 }
 
-export interface Write {
-  readonly namespace: string;
-  readonly table: string;
-  readonly id: string;
-  readonly before: Doc | null;
-  readonly after: Doc | null;
-}
-
-/** What one commit changed; the unit of the commit log. */
-export interface Commit {
-  readonly ts: bigint;
-  readonly writes: readonly Write[];
-  readonly structural: boolean;
-  /** Function that wrote, for conflict messages. */
-  readonly writer: string | null;
-}
+export type { Commit, Write };
 
 /** What makes changes durable: the data folder. */
 export interface Durability {
@@ -64,7 +50,6 @@ export interface Restructuring {
   after?: () => void;
 }
 
-const KEPT_COMMITS = 4096;
 /** The fact that holds virtual time. */
 export const CLOCK = "clock";
 const FIRST_USER_TABLE = 10_001;
@@ -79,7 +64,7 @@ export class Database {
   private head: Snapshot = this.latest;
   /** The newest `_creationTime` of a committed document. */
   private lastCreation = 0;
-  private log: Commit[] = [];
+  private readonly log = new CommitLog();
   private readonly listeners = new Set<(commit: Commit) => void>();
   private durability: Durability | null = null;
   private underWay = 0;
@@ -213,12 +198,12 @@ export class Database {
   /** Called when what was on its way to disk did not get there. */
   rollBack(): void {
     this.head = this.latest;
-    this.log = this.log.filter((commit) => commit.ts <= this.latest.ts);
+    this.log.dropAfter(this.latest.ts);
   }
 
   /** Whether anything seen after `ts` changes what was read. */
   changedSince(ts: bigint, reads: ReadSet): boolean {
-    return this.firstConflict(ts, reads, this.latest) !== null;
+    return this.log.firstConflict(ts, reads, this.latest) !== null;
   }
 
   /** Puts on disk what the writes refer to, and waits while the whole deployment changes. */
@@ -236,15 +221,17 @@ export class Database {
   private async enact(tables: ReadonlyMap<string, Table>, commit: Commit, wanted: Restructuring): Promise<void> {
     const snapshot: Snapshot = { ts: commit.ts, tables };
     this.head = snapshot;
-    this.log.push(commit);
-    if (this.log.length > 2 * KEPT_COMMITS) this.log = this.log.slice(-KEPT_COMMITS);
+    this.log.add(commit);
     const { clear = false, forget = [] } = wanted;
     const time: Fact[] = this.clock.isVirtual && !clear ? [[CLOCK, String(this.clock.nowMs())]] : [];
     const facts = [...time, ...(wanted.facts ?? [])];
     const see = (): void => {
       wanted.before?.();
       this.latest = snapshot;
-      if (clear) [this.log, this.lastCreation] = [[commit], 0];
+      if (clear) {
+        this.log.beginWith(commit);
+        this.lastCreation = 0;
+      }
       if (this.durability !== null) this.keep(forget, facts);
       for (const listener of this.listeners) listener(commit);
       wanted.after?.();
@@ -267,48 +254,11 @@ export class Database {
 
   private checkConflicts(transaction: Transaction, writer: string | null): void {
     if (this.head === transaction.base) return;
-    const conflict = this.firstConflict(transaction.base.ts, transaction.reads, this.head);
+    const conflict = this.log.firstConflict(transaction.base.ts, transaction.reads, this.head);
     if (conflict === null) return;
     this.conflicts += 1;
     throw new ConflictError(conflictText(conflict, writer));
   }
-
-  private firstConflict(since: bigint, reads: ReadSet, until: Snapshot): { commit: Commit; write: Write | null } | null {
-    const oldest = this.log[0];
-    if (oldest !== undefined && oldest.ts > since && this.log.length >= KEPT_COMMITS) return { commit: oldest, write: null };
-    for (let at = this.firstAfter(since); at < this.log.length; at++) {
-      const commit = this.log[at] as Commit;
-      if (commit.ts > until.ts) break;
-      if (commit.structural) return { commit, write: null };
-      for (const write of commit.writes) {
-        const table = this.tableOf(write.namespace, write.table, until);
-        if (table === undefined || reads.touchedBy(table, write.before, write.after)) return { commit, write };
-      }
-    }
-    return null;
-  }
-
-  private firstAfter(ts: bigint): number {
-    let low = 0;
-    let high = this.log.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.log[middle] as Commit).ts <= ts) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-}
-
-function conflictText(conflict: { commit: Commit; write: Write | null }, writer: string | null): string {
-  const table = conflict.write === null ? "" : ` from or written to the "${conflict.write.table}" table`;
-  const other =
-    conflict.commit.writer === null
-      ? ""
-      : conflict.commit.writer === writer
-        ? ` Another call to this mutation changed the document with ID "${conflict.write?.id ?? ""}".`
-        : ` A call to "${conflict.commit.writer}" changed the document with ID "${conflict.write?.id ?? ""}".`;
-  return `Documents read${table} changed while this mutation was being run and on every subsequent retry.${other} See https://docs.convex.dev/error#1`;
 }
 
 function applied(

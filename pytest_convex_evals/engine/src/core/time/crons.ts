@@ -13,14 +13,10 @@ import { parseFunctionPath } from "../functions/paths.js";
 import { newId } from "../values/ids.js";
 import { encodeText } from "../values/value.js";
 import type { Timer } from "./clock.js";
+import { CRON_FACTS, finishedFacts, jobFact, KEPT_RUNS, keptJob, keyOfFact, type Finished } from "./cronfacts.js";
 import { parseCronExpression, type CronExpression } from "./cronexpr.js";
 
-const KEPT_RUNS = 1000;
 const RETRY_MS = 500;
-/** Prefix of the facts about cron jobs. */
-export const CRON_FACTS = "cron:";
-const JOB_FACT = `${CRON_FACTS}job:`;
-const RUN_FACT = `${CRON_FACTS}run:`;
 const HOUR_S = 3600;
 const CRON_TABLE_NUMBER = 531;
 
@@ -54,20 +50,6 @@ export interface CronJob {
   /** When the action was due that has been started and not ended. */
   startedMs: number | null;
   timer: Timer | null;
-}
-
-/** What a job is after a run. */
-interface Finished {
-  prevMs: number;
-  nextMs: number;
-  runs: CronRun[];
-}
-
-/** What is kept of a job beside its runs. */
-interface Kept extends Pick<CronJob, "id" | "creationTime" | "offsetMs" | "prevMs" | "recorded" | "startedMs"> {
-  schedule: CronSchedule;
-  /** Null when it never runs again. */
-  nextMs: number | null;
 }
 
 /** The offset of a job is fixed by its name, so that runs repeat from one deployment to the next. */
@@ -185,11 +167,9 @@ export class Crons {
 
   /** A job of an earlier process. */
   private recalled(key: string, component: Component, spec: CronSpec): CronJob | undefined {
-    const { facts } = this.engine.db;
-    const text = facts.get(JOB_FACT + key);
-    if (text === undefined) return undefined;
-    const { schedule, nextMs, ...kept } = JSON.parse(text) as Kept;
-    const runs = [...facts].filter(([name]) => name.startsWith(`${RUN_FACT}${key}\n`)).map(([, run]) => JSON.parse(run) as CronRun);
+    const found = keptJob(this.engine.db.facts, key);
+    if (found === null) return undefined;
+    const { schedule, nextMs, runs, ...kept } = found;
     const running = kept.startedMs !== null;
     const job: CronJob = { key, ...kept, nextMs: nextMs ?? Infinity, component: component.path, spec: { ...spec, schedule }, running, runs, timer: null };
     if (running) this.interrupted.push(job);
@@ -210,7 +190,7 @@ export class Crons {
   async keep(): Promise<void> {
     const { db } = this.engine;
     if (!db.isDurable) return;
-    const gone = [...db.facts.keys()].filter((name) => name.startsWith(CRON_FACTS) && !this.jobs.has(name.slice(JOB_FACT.length).replace(/\n\d+$/, "")));
+    const gone = [...db.facts.keys()].filter((name) => name.startsWith(CRON_FACTS) && !this.jobs.has(keyOfFact(name)));
     await db.remember([...gone.map((name): Fact => [name, null]), ...this.all().map((job) => jobFact(job))]);
   }
 
@@ -296,19 +276,4 @@ export class Crons {
     if (this.has(job)) this.arm(job);
     this.engine.activity.changed();
   }
-}
-
-function jobFact(job: CronJob): Fact {
-  const { id, creationTime, offsetMs, prevMs, nextMs, recorded, startedMs } = job;
-  return [JOB_FACT + job.key, JSON.stringify({ id, creationTime, offsetMs, prevMs, nextMs, recorded, startedMs, schedule: job.spec.schedule } satisfies Kept)];
-}
-
-/** The facts that a finished run changes: the job, its new runs, and old ones that are dropped. */
-function finishedFacts(job: CronJob, { prevMs, nextMs, runs }: Finished): Fact[] {
-  const numbered = runs.flatMap((run, at): Fact[] => {
-    const number = job.recorded + at;
-    const name = (wanted: number): string => `${RUN_FACT}${job.key}\n${wanted}`;
-    return [[name(number), JSON.stringify(run)], ...(number >= KEPT_RUNS ? [[name(number - KEPT_RUNS), null] as Fact] : [])];
-  });
-  return [jobFact({ ...job, prevMs, nextMs, recorded: job.recorded + runs.length, startedMs: null }), ...numbered];
 }
