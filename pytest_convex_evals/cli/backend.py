@@ -43,9 +43,7 @@ def run_backend(
     project = None if folder is None else Project.at(folder)
     _check_ports(port, site_port)
     data = None if data is None else data.absolute()
-    options = _options(
-        ("--port", port), ("--site-port", site_port), ("--admin-key", admin_key), ("--data", data and str(data))
-    )
+    options = _options(("--port", port), ("--site-port", site_port), ("--admin-key", admin_key), ("--data", data))
     with _Ending.installed() as ending:
         toolchain = ensure_toolchain(lambda line: say(f"set-up: {line}"))
         backend = EmbeddedBackend(toolchain, options)
@@ -137,7 +135,7 @@ class _Ending:
                 signal.signal(number, handler)
 
 
-def _options(*pairs: tuple[str, int | str | None]) -> list[str]:
+def _options(*pairs: tuple[str, int | str | Path | None]) -> list[str]:
     return [f"{name}={value}" for name, value in pairs if value is not None]
 
 

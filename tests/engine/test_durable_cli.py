@@ -12,7 +12,7 @@ DEADLINE = 60.0
 
 
 def served(folder: Path) -> tuple[str, str, str]:
-    """Starts the command, sets a variable that differs each time, ends it. Its output, the key, the variables before."""
+    """Starts the command, sets a variable, ends it. Its output, the key, the variables before."""
     running = subprocess.Popen([*COMMAND, f"--data={folder}"], stdout=subprocess.PIPE, text=True)
     assert running.stdout is not None
     said = ""

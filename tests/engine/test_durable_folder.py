@@ -322,7 +322,10 @@ def test_moving_the_clock_waits_for_what_is_being_written(core: DurableCore, bun
     core.control("clock.start", time=1_000 * DAY)
     core.control("clock.advance", ms=10 * DAY)
     core = core.again()
-    days = {name: [run["scheduledFor"] // DAY for run in core.control("cronRuns") if run["name"] == name] for name in ("failing", "acting")}
+    days = {
+        name: [run["scheduledFor"] // DAY for run in core.control("cronRuns") if run["name"] == name]
+        for name in ("failing", "acting")
+    }
     assert days == {"failing": list(range(1000, 1010)), "acting": list(range(1000, 1010))}
     core.close()
 
