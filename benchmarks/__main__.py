@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import collect, engine, grading, plugin_import, search
+from benchmarks import collect, durability, engine, grading, plugin_import, search
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "plugin_import": plugin_import.figures,
     "collect": collect.figures,
     "engine": engine.figures,
+    "durability": durability.figures,
     "search": search.figures,
     "grading": grading.figures,
 }

@@ -89,20 +89,21 @@ console.log(JSON.stringify({ engine, oracle }));
 
 def figures() -> Iterator[str]:
     """Medians of several; convex-test, which takes seconds, reads once."""
-    toolchain = ensure_toolchain(_progress)
+    toolchain = ensure_toolchain(progress)
     yield f"engine start: {median(_start_ms(toolchain) for _ in range(_STARTS)):.0f} ms"
     with tempfile.TemporaryDirectory() as name:
-        folder = _project(Path(name), toolchain)
+        folder = bench_project(Path(name), toolchain)
         yield f"engine call: {median(_call_ms(toolchain, folder) for _ in range(_ROUNDS)):.1f} ms"
         yield f"engine indexed reads vs convex-test: {_reads_ratio(toolchain, folder):.0f} x"
         yield f"engine memory at {_DOCUMENTS} documents: {_memory_mb(toolchain, folder):.0f} MB"
 
 
-def _progress(line: str) -> None:
+def progress(line: str) -> None:
+    """For people, on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
-def _project(folder: Path, toolchain: Toolchain) -> Path:
+def bench_project(folder: Path, toolchain: Toolchain) -> Path:
     """A project with convex and convex-test, and the scripts beside it."""
     packages = PackageStore(toolchain_root() / "packages", toolchain).install(Manifest(_PACKAGES))
     if not isinstance(packages, Path):
@@ -124,9 +125,10 @@ def _project(folder: Path, toolchain: Toolchain) -> Path:
 
 
 @contextmanager
-def _core(toolchain: Toolchain) -> Iterator[tuple[LineChild, dict[str, Any]]]:
+def running_core(toolchain: Toolchain, *options: str) -> Iterator[tuple[LineChild, dict[str, Any]]]:
+    """A core and what it says when it is ready; killed at the end."""
     child = LineChild(
-        [str(toolchain.node), str(toolchain.script("core"))],
+        [str(toolchain.node), str(toolchain.script("core")), *options],
         cwd=toolchain.folder,
         environment={"PATH": os.defpath},
         name="the backend",
@@ -139,15 +141,17 @@ def _core(toolchain: Toolchain) -> Iterator[tuple[LineChild, dict[str, Any]]]:
 
 
 @contextmanager
-def _deployed(toolchain: Toolchain, folder: Path) -> Iterator[tuple[LineChild, dict[str, Any]]]:
-    with _core(toolchain) as (core, ready):
+def deployed_core(toolchain: Toolchain, folder: Path, *options: str) -> Iterator[tuple[LineChild, dict[str, Any]]]:
+    """A core with the project pushed."""
+    with running_core(toolchain, *options) as (core, ready):
         cli = folder / "node_modules" / "convex" / "bin" / "main.js"
         where = ["--url", ready["url"], "--admin-key", ready["adminKey"]]
-        _node(toolchain, folder, str(cli), "dev", "--once", "--typecheck", "disable", *where)
+        run_node(toolchain, folder, str(cli), "dev", "--once", "--typecheck", "disable", *where)
         yield core, ready
 
 
-def _node(toolchain: Toolchain, folder: Path, *arguments: str) -> str:
+def run_node(toolchain: Toolchain, folder: Path, *arguments: str) -> str:
+    """The standard output of a script."""
     environment = {"PATH": f"{toolchain.node.parent}{os.pathsep}{os.defpath}", "HOME": str(folder), "CI": "1"}
     command = [str(toolchain.node), *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -159,7 +163,7 @@ def _node(toolchain: Toolchain, folder: Path, *arguments: str) -> str:
 def _start_ms(toolchain: Toolchain) -> float:
     """From the start of the process to the first answer over HTTP."""
     started = time.perf_counter()
-    with _core(toolchain) as (_, ready):
+    with running_core(toolchain) as (_, ready):
         body = json.dumps({"path": "_system/cli/tables", "args": {}, "format": "json"}).encode()
         headers = {"Content-Type": "application/json", "Authorization": f"Convex {ready['adminKey']}"}
         request = urllib.request.Request(f"{ready['url']}/api/query", body, headers)
@@ -170,28 +174,33 @@ def _start_ms(toolchain: Toolchain) -> float:
 
 def _call_ms(toolchain: Toolchain, folder: Path) -> float:
     """The median of mutations over WebSocket, each in a fresh context."""
-    with _deployed(toolchain, folder) as (_, ready):
-        milliseconds = float(_node(toolchain, folder, "calls.mjs", ready["url"]).split()[-1])
-    _progress(f"  call: {milliseconds:.2f} ms")
+    with deployed_core(toolchain, folder) as (_, ready):
+        milliseconds = float(run_node(toolchain, folder, "calls.mjs", ready["url"]).split()[-1])
+    progress(f"  call: {milliseconds:.2f} ms")
     return milliseconds
 
 
 def _reads_ratio(toolchain: Toolchain, folder: Path) -> float:
     """How many times longer convex-test takes for the same reads."""
-    with _deployed(toolchain, folder) as (_, ready):
-        found = json.loads(_node(toolchain, folder, "reads.mjs", ready["url"]).splitlines()[-1])
-    _progress(f"  reads: {found['engine']:.0f} ms, convex-test {found['oracle']:.0f} ms")
+    with deployed_core(toolchain, folder) as (_, ready):
+        found = json.loads(run_node(toolchain, folder, "reads.mjs", ready["url"]).splitlines()[-1])
+    progress(f"  reads: {found['engine']:.0f} ms, convex-test {found['oracle']:.0f} ms")
     return float(found["oracle"]) / float(found["engine"])
+
+
+def fill(core: LineChild, count: int) -> None:
+    """Documents of about 100 bytes, a thousand at a time."""
+    for start in range(0, count, _BATCH):
+        documents = [{"n": number, "text": "x" * 100} for number in range(start, start + _BATCH)]
+        core.request("insert", {"table": "rows", "documents": documents}, deadline_s=_DEADLINE_S)
 
 
 def _memory_mb(toolchain: Toolchain, folder: Path) -> float:
     """Core and runners together."""
-    with _deployed(toolchain, folder) as (core, _):
-        for start in range(0, _DOCUMENTS, _BATCH):
-            documents = [{"n": number, "text": "x" * 100} for number in range(start, start + _BATCH)]
-            core.request("insert", {"table": "rows", "documents": documents}, deadline_s=_DEADLINE_S)
+    with deployed_core(toolchain, folder) as (core, _):
+        fill(core, _DOCUMENTS)
         stats = core.request("stats", {}, deadline_s=_DEADLINE_S)
         if stats["documents"] < _DOCUMENTS:
             raise RuntimeError(f"{stats['documents']} documents instead of {_DOCUMENTS}")
-        _progress(f"  memory of the core: {stats['memory'] / 1e6:.0f} MB")
+        progress(f"  memory of the core: {stats['memory'] / 1e6:.0f} MB")
         return sum(resident(pid) for pid in family(core.process.pid)) / 1e6

@@ -36,17 +36,20 @@ class CannotServe(EvalsError):  # noqa: N818 - a state of the machine or of the 
         super().__init__(f"{problem}\n  what to do: {remedy}")
 
 
-def run_backend(folder: Path | None, port: int | None, site_port: int | None, admin_key: str | None) -> int:
+def run_backend(
+    folder: Path | None, port: int | None, site_port: int | None, admin_key: str | None, data: Path | None = None
+) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     project = None if folder is None else Project.at(folder)
     _check_ports(port, site_port)
-    options = _options(("--port", port), ("--site-port", site_port), ("--admin-key", admin_key))
+    data = None if data is None else data.absolute()
+    options = _options(("--port", port), ("--site-port", site_port), ("--admin-key", admin_key), ("--data", data))
     with _Ending.installed() as ending:
         toolchain = ensure_toolchain(lambda line: say(f"set-up: {line}"))
         backend = EmbeddedBackend(Core.start(toolchain, options))
         try:
             ending.raises = False
-            _introduce(backend)
+            _introduce(backend, data)
             _serve(backend, toolchain, project, ending)
         finally:
             backend.close()
@@ -132,7 +135,7 @@ class _Ending:
                 signal.signal(number, handler)
 
 
-def _options(*pairs: tuple[str, int | str | None]) -> list[str]:
+def _options(*pairs: tuple[str, int | str | Path | None]) -> list[str]:
     return [f"{name}={value}" for name, value in pairs if value is not None]
 
 
@@ -157,7 +160,7 @@ def _check_ports(port: int | None, site_port: int | None) -> None:
                 ) from None
 
 
-def _introduce(backend: EmbeddedBackend) -> None:
+def _introduce(backend: EmbeddedBackend, data: Path | None) -> None:
     key = shlex.quote(backend.admin_key)
     say(f"backend     {backend.url}")
     say(f"site        {backend.site_url}  (HTTP actions)")
@@ -168,7 +171,8 @@ def _introduce(backend: EmbeddedBackend) -> None:
     say("or, for every command of the Convex CLI, set in the environment or in .env.local of the project:")
     say(f"  CONVEX_SELF_HOSTED_URL={backend.url}")
     say(f"  CONVEX_SELF_HOSTED_ADMIN_KEY={key}")
-    say("Ctrl-C ends the backend; its data is in memory and goes with it.")
+    kept = "is in memory and goes with it" if data is None else f"stays in {data}"
+    say(f"Ctrl-C ends the backend; its data {kept}.")
     say()
 
 

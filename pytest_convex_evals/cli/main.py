@@ -73,6 +73,9 @@ def build_parser() -> argparse.ArgumentParser:
     backend.add_argument("--port", type=_port, metavar="N", help="for clients and the CLI; default: any free port")
     backend.add_argument("--site-port", type=_port, metavar="N", help="for HTTP actions; default: any free port")
     backend.add_argument("--admin-key", type=_key, metavar="KEY", help="default: a random one")
+    backend.add_argument(
+        "--data", type=Path, metavar="DIR", help="keep everything in this folder across restarts; default: in memory"
+    )
     backend.set_defaults(run=_backend)
     return parser
 
@@ -162,7 +165,7 @@ def _prune(options: argparse.Namespace) -> int:
 def _backend(options: argparse.Namespace) -> int:
     from pytest_convex_evals.cli.backend import run_backend
 
-    return run_backend(options.dir, options.port, options.site_port, options.admin_key)
+    return run_backend(options.dir, options.port, options.site_port, options.admin_key, options.data)
 
 
 if __name__ == "__main__":

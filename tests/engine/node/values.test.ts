@@ -65,6 +65,20 @@ test("ids", () => {
   for (const table of [1, 127, 128, 539, 16383, 16384, 0xffffffff]) assert.equal(decodeId(encodeId(table, Buffer.alloc(16, 7))).table, table);
 });
 
+test("a tree that is made at once is like one made step by step", () => {
+  for (const size of [0, 1, 24, 25, 600, 5000]) {
+    const keys = Array.from({ length: size }, (_, at) => `k${(at * 7919) % 100_003}`);
+    const places = keys.map((_, at) => at);
+    const grown = keys.reduce((tree, key, at) => tree.set(key, at), Tree.empty<number>());
+    const entries = [...grown.entries()];
+    const made = Tree.of(keys, places);
+    assert.deepEqual([...made.entries()], entries);
+    assert.deepEqual([...Tree.of(entries.map(([key]) => key), entries.map(([, at]) => at)).entries()], entries);
+    assert.deepEqual([...made.set("k5x", -1).delete(keys[0] ?? "").entries()], [...grown.set("k5x", -1).delete(keys[0] ?? "").entries()]);
+    assert.equal(made.size, size);
+  }
+});
+
 test("the tree agrees with a sorted list and keeps old versions", () => {
   let seed = 42;
   const random = (n: number): number => (seed = (seed * 48271) % 2147483647) % n;

@@ -155,6 +155,7 @@ export class Control {
     const ms = number(params, "ms");
     if (ms < 0) throw new UserError("BadParams", "the clock only moves forward");
     if (!(await this.engine.activity.advance(ms, deadlineOf(params)))) throw new UserError("Deadline", "functions were still running at the deadline");
+    await this.engine.keepTime();
     return { now: this.engine.clock.nowMs() };
   }
 

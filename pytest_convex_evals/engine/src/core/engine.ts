@@ -1,39 +1,48 @@
 /** The parts of a running backend and the operations that concern all of them. */
 
-import { createHash, randomBytes, randomInt } from "node:crypto";
+import { createHash } from "node:crypto";
 import { realpathSync } from "node:fs";
 
 import { Authenticator } from "./auth/authenticator.js";
-import { Database } from "./db/database.js";
-import { makeTable, tableKey } from "./db/tables.js";
-import { SYSTEM_TABLES } from "./db/database.js";
+import { CLOCK, Database } from "./db/database.js";
 import { CursorCodec } from "./db/pagination.js";
 import { Deployment } from "./deployment.js";
+import { DEPLOYMENT, deploymentFact, deploymentFrom, ENVIRONMENT, environmentFact, environmentFrom } from "./durable/deployed.js";
+import type { Fact } from "./durable/entries.js";
+import type { DataFolder } from "./durable/folder.js";
+import { keysFact, type DeploymentKeys } from "./durable/keys.js";
+import type { Recovered } from "./durable/replay.js";
 import { Caller } from "./functions/caller.js";
 import { LogStream } from "./functions/logs.js";
 import { Handles } from "./functions/paths.js";
 import { Exports } from "./portable/exports.js";
 import { Imports } from "./portable/imports.js";
 import { Pushes } from "./push/push.js";
-import { activateSchemas } from "./push/schemas.js";
+import { preparedFor } from "./push/schemas.js";
 import { ActionRunnerClient } from "./runners/actions.js";
 import type { RunnerSettings } from "./runners/process.js";
 import { UdfRunner } from "./runners/udf.js";
 import { Watchdog } from "./runners/watchdog.js";
+import type { Schema } from "./schema/schema.js";
 import { Files } from "./storage/files.js";
+import { SENT_AGAIN } from "./sync/memory.js";
 import { Activity } from "./time/activity.js";
 import { Clock } from "./time/clock.js";
+import { CRON_FACTS } from "./time/cronfacts.js";
 import { Crons } from "./time/crons.js";
 import { Scheduler } from "./time/scheduler.js";
 import { encodeId } from "./values/ids.js";
 
 export interface EngineSettings {
-  instanceName: string;
-  adminKey: string;
+  keys: DeploymentKeys;
   runner: RunnerSettings;
+  /** Where everything is kept; null keeps it in memory. */
+  data: DataFolder | null;
 }
 
 const COMPONENTS_TABLE_NUMBER = 545;
+/** Facts that go with the data. */
+const DATA_FACTS = [CRON_FACTS, SENT_AGAIN, CLOCK];
 
 export class Engine {
   cloudUrl = "";
@@ -45,7 +54,7 @@ export class Engine {
   readonly env = new Map<string, string>();
   readonly handles = new Handles();
   readonly logs = new LogStream();
-  readonly cursors = new CursorCodec(randomBytes(16).toString("hex"));
+  readonly cursors: CursorCodec;
   readonly activity: Activity;
   readonly files: Files;
   readonly imports = new Imports(this);
@@ -60,8 +69,8 @@ export class Engine {
   readonly actionRunner: ActionRunnerClient;
   readonly nodeRunner: ActionRunnerClient;
   /** Seed and time of the import phase: fixed for the deployment. */
-  readonly importSeed = randomInt(2 ** 32);
-  readonly importNow = Date.now();
+  readonly importSeed: number;
+  readonly importNow: number;
   /** Counts resets: work begun before one must not touch the data after it. */
   epoch = 0;
   private active = Deployment.empty();
@@ -69,14 +78,18 @@ export class Engine {
   private readonly resetListeners = new Set<() => void>();
 
   constructor(private readonly settings: EngineSettings) {
-    this.instanceName = settings.instanceName;
-    this.adminKey = settings.adminKey;
+    const { keys } = settings;
+    this.instanceName = keys.instanceName;
+    this.adminKey = keys.adminKey;
+    this.importSeed = keys.importSeed;
+    this.importNow = keys.importNow;
+    this.cursors = new CursorCodec(keys.cursorSecret);
     const current = (): Deployment => this.active;
     this.udfRunner = new UdfRunner(settings.runner, this.watchdog, current);
     this.actionRunner = new ActionRunnerClient("action", settings.runner, this.watchdog, current, this.clock);
     this.nodeRunner = new ActionRunnerClient("node", settings.runner, this.watchdog, current, this.clock);
     this.activity = new Activity(this);
-    this.files = new Files(this, randomBytes(16).toString("hex"));
+    this.files = new Files(this, keys.uploadSecret);
     this.caller = new Caller(this);
     this.scheduler = new Scheduler(this);
     this.crons = new Crons(this);
@@ -102,8 +115,55 @@ export class Engine {
     return this.active.components().find((component) => this.componentId(component.path) === id)?.path ?? null;
   }
 
-  /** Makes a pushed deployment the running one. */
-  activate(deployment: Deployment): void {
+  /** Begins with nothing, or with what the data folder held: all that requests need. */
+  async open(): Promise<void> {
+    const { data, keys } = this.settings;
+    if (data?.recovered) this.restore(data.recovered);
+    else await this.wipe();
+    if (data === null) return;
+    await data.attach(this.db);
+    await this.db.remember([keysFact(keys)]);
+  }
+
+  private restore(state: Recovered): void {
+    this.active = deploymentFrom(state.facts);
+    const { tables, schemas } = preparedFor(this.active, state.tables);
+    this.db.restore({ ...state, tables });
+    this.enforce(schemas);
+    for (const [name, value] of environmentFrom(state.facts)) this.env.set(name, value);
+    const virtual = state.facts.get(CLOCK);
+    if (virtual !== undefined) this.clock.startVirtual(Number(virtual));
+  }
+
+  /** Takes up the work of an earlier process. */
+  async resume(): Promise<void> {
+    if (this.settings.data === null) return;
+    this.activate(this.active);
+    await this.scheduler.recover();
+    await this.crons.recover();
+  }
+
+  /** Makes a pushed deployment the running one. `check` may throw to refuse it. */
+  async deploy(check: () => Deployment): Promise<void> {
+    await this.db.change(() => {
+      const deployment = check();
+      const { tables, schemas } = preparedFor(deployment, this.db.snapshot.tables);
+      return {
+        tables,
+        facts: this.db.isDurable ? [deploymentFact(deployment)] : [],
+        before: () => this.enforce(schemas),
+        after: () => this.activate(deployment),
+      };
+    });
+    await this.crons.keep();
+  }
+
+  private enforce(schemas: ReadonlyMap<string, Schema>): void {
+    this.db.schemas.clear();
+    for (const [path, schema] of schemas) this.db.schemas.set(path, schema);
+  }
+
+  private activate(deployment: Deployment): void {
     this.active = deployment;
     const modules = [...deployment.definitions.values()].flatMap((definition) => [...definition.modules.values()]);
     const hasActions = (node: boolean): boolean =>
@@ -120,14 +180,27 @@ export class Engine {
     return () => this.resetListeners.delete(listener);
   }
 
-  /** Functions read variables, so subscriptions must be looked at again. */
-  environmentChanged(): void {
-    this.stateChanged();
-  }
-
-  /** Something that queries read outside the tables has changed: variables, imports, exports. */
+  /** Something that queries read outside the tables has changed: imports, exports. */
   stateChanged(): void {
     for (const listener of this.resetListeners) listener();
+  }
+
+  /** Replaces the variables by those that `next` returns. Functions read them, so subscriptions are looked at again. */
+  async changeEnvironment(next: () => ReadonlyMap<string, string>): Promise<void> {
+    await this.db.change(() => {
+      const variables = next();
+      const after = (): void => {
+        this.env.clear();
+        for (const [name, value] of variables) this.env.set(name, value);
+        this.stateChanged();
+      };
+      return { facts: [environmentFact(variables)], after };
+    });
+  }
+
+  /** A virtual clock that was moved goes on from there after a restart. */
+  async keepTime(): Promise<void> {
+    await this.db.remember([[CLOCK, String(this.clock.nowMs())]]);
   }
 
   /** Where Node actions find packages that are not bundled: the folder that holds them, or null. */
@@ -141,37 +214,41 @@ export class Engine {
   }
 
   /** Drops all data, keeps the deployment; scheduler and crons start anew, and so do runners that hold anything of earlier calls. */
-  reset(clockStart: number | null): void {
-    this.stopWork(false);
-    this.db.clear();
-    if (clockStart !== null) this.clock.startVirtual(clockStart);
-    else this.clock.startReal();
-    this.prepareTables();
-    this.logs.clear();
-    this.crons.restart();
-    for (const listener of this.resetListeners) listener();
+  async reset(clockStart: number | null): Promise<void> {
+    await this.beginAnew(this.active, [], clockStart, () => this.stopWork(false));
   }
 
   /** Drops everything, the deployment and its environment too. */
-  wipe(): void {
-    this.settings.runner.packages = null;
-    this.stopWork(true);
-    this.db.clear();
-    this.db.schemas.clear();
-    this.clock.startReal();
-    this.active = Deployment.empty();
-    this.env.clear();
-    this.allowedOrigins.clear();
-    this.pushes.forget();
-    this.logs.clear();
-    this.crons.restart();
-    this.prepareTables();
-    for (const listener of this.resetListeners) listener();
+  async wipe(): Promise<void> {
+    await this.beginAnew(Deployment.empty(), [DEPLOYMENT, ENVIRONMENT], null, () => {
+      this.settings.runner.packages = null;
+      this.stopWork(true);
+      this.active = Deployment.empty();
+      this.env.clear();
+      this.allowedOrigins.clear();
+      this.pushes.forget();
+    });
   }
 
-  private prepareTables(): void {
-    if (this.active.root !== null) activateSchemas(this, this.active);
-    else this.db.restructure(new Map([...SYSTEM_TABLES].map(([name, number]) => [tableKey("", name), makeTable("", name, number)])));
+  private async beginAnew(deployment: Deployment, forget: readonly string[], clockStart: number | null, drop: () => void): Promise<void> {
+    await this.db.change(() => {
+      const { tables, schemas } = preparedFor(deployment, new Map());
+      const time: Fact[] = clockStart === null ? [] : [[CLOCK, String(clockStart)]];
+      const before = (): void => {
+        drop();
+        if (clockStart !== null) this.clock.startVirtual(clockStart);
+        else this.clock.startReal();
+        this.enforce(schemas);
+      };
+      const after = (): void => {
+        this.logs.clear();
+        this.crons.restart();
+        this.settings.data?.sweep(tables);
+        for (const listener of this.resetListeners) listener();
+      };
+      return { clear: true, tables, forget: [...DATA_FACTS, ...forget], facts: time, before, after };
+    });
+    await this.crons.keep();
   }
 
   private stopWork(forAnother: boolean): void {

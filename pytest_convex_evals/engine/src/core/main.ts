@@ -1,12 +1,15 @@
 /** Entry point of the core: options, listeners, control channel. */
 
-import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { Control } from "./control.js";
+import { DataError } from "./durable/errors.js";
+import { DataFolder } from "./durable/folder.js";
+import { keysFor } from "./durable/keys.js";
 import { Engine } from "./engine.js";
+import { UserError } from "./errors.js";
 import { HttpFront, VERSION } from "./http/server.js";
 
 const HEAP_MEGABYTES = 128;
@@ -25,14 +28,16 @@ async function main(): Promise<void> {
       "runner-prefix": { type: "string" },
       "runner-script": { type: "string" },
       "action-seconds": { type: "string" },
+      data: { type: "string" },
+      "compact-bytes": { type: "string" },
     },
   });
-  const instanceName = values["instance-name"] ?? "carnitas";
-  const newKey = (): string => values["admin-key"] ?? `${instanceName}|${randomBytes(32).toString("hex")}`;
+  const data = values.data === undefined ? null : DataFolder.open(values.data, report, values["compact-bytes"] === undefined ? undefined : Number(values["compact-bytes"]));
+  const keys = keysFor(data?.recovered?.facts, { instanceName: values["instance-name"], adminKey: values["admin-key"] });
   const prefix = values["runner-prefix"] === undefined ? [] : (JSON.parse(values["runner-prefix"]) as string[]);
   const engine = new Engine({
-    instanceName,
-    adminKey: newKey(),
+    keys,
+    data,
     runner: {
       script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
       prefix,
@@ -42,8 +47,9 @@ async function main(): Promise<void> {
     },
   });
   const front = new HttpFront(engine);
+  await engine.open();
   await front.listen(port(values.port), port(values["site-port"]));
-  engine.wipe();
+  await engine.resume();
   const exit = (): void => {
     engine.shutdown();
     front.close();
@@ -51,27 +57,35 @@ async function main(): Promise<void> {
   };
   process.on("SIGTERM", exit);
   process.on("SIGINT", exit);
+  // A limit on the size of files is an error of the write that meets it, not the end of the process.
+  process.on("SIGXFSZ", () => undefined);
   process.on("unhandledRejection", (error) => engine.report(error));
   process.on("uncaughtException", (error) => engine.report(error));
   const ready = (): Record<string, string> => ({
     url: engine.cloudUrl,
     siteUrl: engine.siteUrl,
     adminKey: engine.adminKey,
-    instanceName,
+    instanceName: keys.instanceName,
     version: VERSION,
   });
   /** For the next deployment: nobody who knew the last one reaches it. */
   const renew = async (): Promise<Record<string, string>> => {
+    if (data !== null) throw new UserError("BadRequest", "a deployment with a data folder is not renewed");
     front.close();
-    engine.adminKey = newKey();
-    engine.wipe();
+    engine.adminKey = keysFor(undefined, { instanceName: keys.instanceName, adminKey: values["admin-key"] }).adminKey;
+    await engine.wipe();
     await front.listen(port(values.port), port(values["site-port"]));
     return ready();
   };
   new Control(engine, exit, renew).serve(ready());
 }
 
+/** Problems in the background are told on standard error. */
+function report(error: unknown): void {
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+}
+
 void main().catch((error: unknown) => {
-  process.stderr.write(`${String(error)}\n`);
+  process.stderr.write(`${error instanceof DataError ? error.message : String(error)}\n`);
   process.exit(1);
 });

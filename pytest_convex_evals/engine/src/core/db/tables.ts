@@ -29,6 +29,11 @@ export class Doc {
     return this.text;
   }
 
+  /** The JSON without keeping it. */
+  get jsonOnce(): string {
+    return this.text ?? encodeText(this.value);
+  }
+
   get creationTime(): number {
     return this.value["_creationTime"] as number;
   }
@@ -128,10 +133,7 @@ export function withIndexes(table: Table, declared: readonly { name: string; fie
       indexes.set(wanted.name, { ...present, staged: wanted.staged });
       continue;
     }
-    const index = makeIndex(wanted.name, wanted.fields, wanted.staged);
-    let tree = index.tree;
-    for (const doc of docsOf(table)) tree = tree.set(indexKey(index, doc), doc);
-    indexes.set(wanted.name, { ...index, tree });
+    indexes.set(wanted.name, filled(makeIndex(wanted.name, wanted.fields, wanted.staged), [...docsOf(table)]));
   }
   return { ...table, indexes };
 }
@@ -148,4 +150,21 @@ export function withTexts(table: Table, fields: readonly string[]): Table {
     texts.set(field, text);
   }
   return { ...table, texts };
+}
+
+/** An empty table with these documents put in at once. */
+export function tableWith(table: Table, docs: readonly Doc[]): Table {
+  const indexes = new Map([...table.indexes].map(([name, index]) => [name, filled(index, docs)]));
+  const texts = new Map([...table.texts].map(([field, text]) => [field, docs.reduce((all, doc) => all.changed(null, doc), text)]));
+  return { ...table, indexes, texts };
+}
+
+function filled(index: Index, docs: readonly Doc[]): Index {
+  return {
+    ...index,
+    tree: Tree.of(
+      docs.map((doc) => indexKey(index, doc)),
+      docs,
+    ),
+  };
 }

@@ -30,6 +30,8 @@ export class Transaction {
   private own: Map<string, Table> | null = null;
   private created = new Map<string, Table>();
   private writes = new Map<string, Write>();
+  /** What the caller wants kept with the writes, by key; null removes. */
+  readonly facts = new Map<string, string | null>();
   private lastCreation: number | null = null;
   readonly reads = new ReadSet();
   readonly used: Amounts;

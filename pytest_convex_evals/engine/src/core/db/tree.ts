@@ -6,6 +6,8 @@
  */
 
 const WIDTH = 32;
+/** Keys per node of a tree that is made at once: room for later ones. */
+const FILL = 24;
 
 interface Leaf<V> {
   readonly leaf: true;
@@ -30,6 +32,26 @@ export class Tree<V> {
 
   static empty<V>(): Tree<V> {
     return new Tree<V>(EMPTY, 0);
+  }
+
+  /** A tree of many entries at once, each key with the value at its place. */
+  static of<V>(keys: readonly string[], values: readonly V[]): Tree<V> {
+    const order = sortedOrder(keys);
+    let nodes: Node<V>[] = [];
+    for (let at = 0; at < keys.length; at += FILL) {
+      const part = order === null ? null : order.subarray(at, at + FILL);
+      const pick = <T>(from: readonly T[]): T[] => (part === null ? from.slice(at, at + FILL) : Array.from(part, (place) => from[place] as T));
+      nodes.push({ leaf: true, keys: pick(keys), values: pick(values) });
+    }
+    while (nodes.length > 1) {
+      const above: Node<V>[] = [];
+      for (let at = 0; at < nodes.length; at += FILL) {
+        const children = nodes.slice(at, at + FILL);
+        above.push({ leaf: false, keys: children.map(firstKey), children });
+      }
+      nodes = above;
+    }
+    return new Tree<V>(nodes[0] ?? EMPTY, keys.length);
   }
 
   get(key: string): V | undefined {
@@ -118,6 +140,13 @@ export class Cursor<V> {
       return true;
     }
   }
+}
+
+/** The places of the keys in ascending order; null when they are in it. */
+function sortedOrder(keys: readonly string[]): Uint32Array | null {
+  if (keys.every((key, at) => at === 0 || (keys[at - 1] as string) < key)) return null;
+  const places = Uint32Array.from(keys, (_, at) => at);
+  return places.sort((a, b) => ((keys[a] as string) < (keys[b] as string) ? -1 : 1));
 }
 
 /** Index of the first key that is not smaller. */

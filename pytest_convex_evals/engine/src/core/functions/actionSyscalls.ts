@@ -95,7 +95,7 @@ export async function transact<T>(engine: Engine, run: (tx: Transaction) => T): 
     const tx = engine.db.begin();
     const result = run(tx);
     try {
-      engine.db.commit(tx, null);
+      await engine.db.commit(tx, null);
       return result;
     } catch (error) {
       if (!(error instanceof ConflictError) || attempt >= 10) throw error;

@@ -185,7 +185,8 @@ export class Caller {
     const ts = engine.db.nextTs();
     const result: CallResult = { ...base, outcome: { ok: true, value: resolveCommitTs(value, ts) }, journal };
     hooks.commit?.(tx, result);
-    return { ...result, ts: engine.db.commit(tx, shortName(request.path), ts) };
+    const pinned = result.outcome.ok && result.outcome.value !== value;
+    return { ...result, ts: await engine.db.commit(tx, shortName(request.path), ts, pinned) };
   }
 
   private find(request: CallRequest, component: Component | null, kind: UdfKind): Checked {

@@ -35,12 +35,17 @@ export function indexes(engine: Engine, component: string | null): { indexes: un
 }
 
 /** All of them or none. A table that the schema declares stays. */
-export function deleteTables(engine: Engine, body: Record<string, unknown>): null {
+export async function deleteTables(engine: Engine, body: Record<string, unknown>): Promise<null> {
   const namespace = componentOf(engine, body["componentId"]);
   const { tableNames } = body;
   if (!Array.isArray(tableNames) || !tableNames.every((name) => typeof name === "string")) {
     throw new UserError("BadJsonBody", "missing or invalid field `tableNames`: it must be a list of names");
   }
+  await engine.db.change(() => ({ tables: without(engine, namespace, tableNames as string[]) }));
+  return null;
+}
+
+function without(engine: Engine, namespace: string, tableNames: readonly string[]): Map<string, Table> {
   const tables = new Map(engine.db.snapshot.tables);
   for (const name of tableNames) {
     if (isSystemTable(name)) throw new UserError("InvalidTableName", `Cannot delete system table "${name}"`);
@@ -49,6 +54,5 @@ export function deleteTables(engine: Engine, body: Record<string, unknown>): nul
     }
     tables.delete(tableKey(namespace, name));
   }
-  engine.db.restructure(tables);
-  return null;
+  return tables;
 }

@@ -24,7 +24,12 @@ function isChange(change: unknown): change is { name?: unknown; value?: unknown 
   return typeof change === "object" && change !== null;
 }
 
-export function updateEnvironment(engine: Engine, changes: unknown): null {
+export async function updateEnvironment(engine: Engine, changes: unknown): Promise<null> {
+  await engine.changeEnvironment(() => changedEnvironment(engine, changes));
+  return null;
+}
+
+function changedEnvironment(engine: Engine, changes: unknown): Map<string, string> {
   const next = new Map(engine.env);
   const declared = engine.deployment.definitions.get("")?.config.env ?? [];
   for (const change of Array.isArray(changes) ? (changes as unknown[]) : []) {
@@ -46,8 +51,5 @@ export function updateEnvironment(engine: Engine, changes: unknown): null {
   if (next.size > MAX_VARIABLES) throw new UserError("EnvVarLimitMet", `At most ${MAX_VARIABLES} environment variables can be set`);
   const total = [...next].reduce((sum, [name, value]) => sum + name.length + Buffer.byteLength(value), 0);
   if (total > MAX_TOTAL) throw new UserError("EnvVarLimitMet", `Environment variables are larger than ${MAX_TOTAL} bytes in total`);
-  engine.env.clear();
-  for (const [name, value] of next) engine.env.set(name, value);
-  engine.environmentChanged();
-  return null;
+  return next;
 }

@@ -30,12 +30,12 @@ async function finishUpload(engine: Engine, request: IncomingMessage, response: 
   const body = await readJson(request, API_BODY_LIMIT, false);
   const asked = body["import"];
   const wanted = typeof asked === "object" && asked !== null ? (asked as Record<string, unknown>) : {};
-  sendJson(response, 200, { importId: engine.imports.finishUpload(asText(body["uploadToken"]), wanted) });
+  sendJson(response, 200, { importId: await engine.imports.finishUpload(asText(body["uploadToken"]), wanted) });
 }
 
-async function withImport(request: IncomingMessage, response: ServerResponse, run: (id: string) => void): Promise<void> {
+async function withImport(request: IncomingMessage, response: ServerResponse, run: (id: string) => void | Promise<void>): Promise<void> {
   const body = await readJson(request, API_BODY_LIMIT, false);
-  run(asText(body["importId"]));
+  await run(asText(body["importId"]));
   sendJson(response, 200, null);
 }
 

@@ -51,7 +51,7 @@ function clearedBy(tables: Tables, imported: ReadonlyMap<string, number>, mode: 
 }
 
 /** Makes the change. Returns the number of documents and files that were added. */
-export function applyImport(engine: Engine, data: ImportedData, mode: ImportMode): number {
+export async function applyImport(engine: Engine, data: ImportedData, mode: ImportMode): Promise<number> {
   const { db } = engine;
   const changes = changesOf(engine, data, mode);
   const cleared = new Set(changes.filter((change) => change.delete > 0).map((change) => tableKey(change.namespace, change.table)));
@@ -62,16 +62,16 @@ export function applyImport(engine: Engine, data: ImportedData, mode: ImportMode
   clear(tx, cleared);
   if (isSameShape(emptied, shaped)) {
     const count = fill(engine, tx, data);
-    db.commit(tx, null);
+    await db.commit(tx, null);
     return count;
   }
   // New numbers of tables need three steps. First a trial that nobody sees, so that an import that cannot be whole leaves no trace.
   fill(engine, db.begin({ ts: db.snapshot.ts, tables: shaped }), data);
-  db.commit(tx, null);
-  db.restructure(reshape(db.snapshot.tables));
+  await db.commit(tx, null);
+  await db.change(() => ({ tables: reshape(db.snapshot.tables) }));
   const second = db.begin();
   const count = fill(engine, second, data);
-  db.commit(second, null);
+  await db.commit(second, null);
   return count;
 }
 

@@ -56,7 +56,7 @@ export class Imports {
   }
 
   /** Reads what was uploaded. A file that cannot be read becomes a failed import, not a failed request. */
-  finishUpload(token: string, request: Record<string, unknown>): string {
+  async finishUpload(token: string, request: Record<string, unknown>): Promise<string> {
     const parts = [...this.upload(token)].sort(([a], [b]) => a - b).map(([, bytes]) => bytes);
     this.uploads.delete(token);
     const { mode, format, tableName, componentPath } = request;
@@ -64,7 +64,7 @@ export class Imports {
     const entry: Import = { id: newId(IMPORTS_TABLE_NUMBER, Date.now()), createdAt: this.engine.clock.nowMs(), mode: mode as ImportMode, data: null, state: null };
     this.imports.set(entry.id, entry);
     for (const old of [...this.imports.keys()].slice(0, -KEPT_IMPORTS)) this.imports.delete(old);
-    this.attempt(entry, () => {
+    await this.attempt(entry, () => {
       const namespace = typeof componentPath === "string" ? componentPath : "";
       const data = parseImport(Buffer.concat(parts), String(format), namespace, typeof tableName === "string" ? tableName : null);
       const changes = changesOf(this.engine, data, entry.mode);
@@ -78,14 +78,14 @@ export class Imports {
     return entry.id;
   }
 
-  perform(id: string): void {
+  async perform(id: string): Promise<void> {
     const entry = this.imports.get(id);
     if (entry === undefined) throw new UserError("ImportNotFound", `There is no import ${id}`);
     const { data } = entry;
     if (data === null) throw new UserError("ImportNotWaiting", `The import ${id} is not waiting for a confirmation`);
     entry.data = null;
-    this.attempt(entry, () => {
-      const count = applyImport(this.engine, data, entry.mode);
+    await this.attempt(entry, async () => {
+      const count = await applyImport(this.engine, data, entry.mode);
       return makeObject([["state", "completed"], ["num_rows_written", BigInt(count)], ["timestamp", this.engine.db.snapshot.ts]]);
     });
   }
@@ -99,9 +99,9 @@ export class Imports {
     this.engine.stateChanged();
   }
 
-  private attempt(entry: Import, run: () => Value): void {
+  private async attempt(entry: Import, run: () => Value | Promise<Value>): Promise<void> {
     try {
-      entry.state = run();
+      entry.state = await run();
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       entry.state = failed(error.message);

@@ -23,7 +23,7 @@ import { analyzeModule, byPathComponents, checkCronTargets, checkExportTree, isF
 import { parseAuthConfig } from "./auth.js";
 import { evaluationFailure, exportsOf, instantiate, parseConfig, postOrder } from "./definitions.js";
 import { Evaluator } from "./evaluate.js";
-import { activateSchemas, firstInvalidDocument } from "./schemas.js";
+import { firstInvalidDocument } from "./schemas.js";
 
 const MAX_MODULES = 4096;
 
@@ -260,7 +260,15 @@ export class Pushes {
     return found === null ? { type: "complete" } : { type: "failed", ...found };
   }
 
-  finish(body: Record<string, unknown>): unknown {
+  async finish(body: Record<string, unknown>): Promise<unknown> {
+    const answer = { authDiff: { added: [], removed: [] }, definitionDiffs: {}, componentDiffs: {} };
+    if (body["dryRun"] === true) this.checked(body);
+    else await this.engine.deploy(() => this.checked(body));
+    return answer;
+  }
+
+  /** The deployment to activate, after the checks that are made at the last moment. */
+  private checked(body: Record<string, unknown>): Deployment {
     const started = body["startPush"] as { schemaChange?: unknown } | undefined;
     const pending = this.find(started?.schemaChange);
     if (pending === null) throw new UserError("RaceDetected", "Another push was started after this one");
@@ -269,12 +277,8 @@ export class Pushes {
     this.checkEnvironment(deployment.root as Component);
     const found = firstInvalidDocument(this.engine, deployment);
     if (found !== null) throw new UserError("SchemaValidationFailed", found.error);
-    const answer = { authDiff: { added: [], removed: [] }, definitionDiffs: {}, componentDiffs: {} };
-    if (body["dryRun"] === true) return answer;
-    this.pending = null;
-    activateSchemas(this.engine, deployment);
-    this.engine.activate(deployment);
-    return answer;
+    if (body["dryRun"] !== true) this.pending = null;
+    return deployment;
   }
 
   private checkEnvironment(app: Component): void {

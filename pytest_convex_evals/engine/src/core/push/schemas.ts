@@ -6,6 +6,7 @@ import { withoutSystemFields } from "../db/documents.js";
 import type { Component, Deployment } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { checkValue } from "../validators/check.js";
+import type { Schema } from "../schema/schema.js";
 import { isSubset, type Validator } from "../validators/validator.js";
 
 export interface InvalidDocument {
@@ -49,24 +50,30 @@ function firstInvalid(engine: Engine, component: Component, table: Table, type: 
   return null;
 }
 
-/** Creates tables, builds and drops indexes, and makes the schemas the enforced ones. */
-export function activateSchemas(engine: Engine, deployment: Deployment): void {
-  const tables = new Map(engine.db.snapshot.tables);
-  const mounted = new Set<string>();
-  for (const component of deployment.components()) {
-    mounted.add(component.path);
-    prepareComponent(tables, engine, component);
-  }
-  for (const path of [...engine.db.schemas.keys()]) if (!mounted.has(path)) engine.db.schemas.delete(path);
-  engine.db.restructure(tables);
+/** Tables with the indexes of a deployment, and the schemas that it enforces. */
+export interface Prepared {
+  tables: Map<string, Table>;
+  schemas: Map<string, Schema>;
 }
 
-function prepareComponent(tables: Map<string, Table>, engine: Engine, component: Component): void {
-  const { path } = component;
-  const { schema } = component.definition;
+/** Creates tables, builds and drops indexes: what holds once the deployment is active. */
+export function preparedFor(deployment: Deployment, present: ReadonlyMap<string, Table>): Prepared {
+  const prepared: Prepared = { tables: new Map(present), schemas: new Map() };
+  if (deployment.root === null) addSystemTables(prepared.tables, "");
+  for (const component of deployment.components()) prepareComponent(prepared, component);
+  return prepared;
+}
+
+function addSystemTables(tables: Map<string, Table>, path: string): void {
   for (const [name, number] of SYSTEM_TABLES) {
     if (!tables.has(tableKey(path, name))) tables.set(tableKey(path, name), makeTable(path, name, number));
   }
+}
+
+function prepareComponent({ tables, schemas }: Prepared, component: Component): void {
+  const { path } = component;
+  const { schema } = component.definition;
+  addSystemTables(tables, path);
   const declared = [...(schema?.tables.values() ?? [])];
   for (const table of [...declared.filter((item) => item.indexes.length > 0), ...declared.filter((item) => item.indexes.length === 0)]) {
     const key = tableKey(path, table.name);
@@ -77,6 +84,5 @@ function prepareComponent(tables: Map<string, Table>, engine: Engine, component:
     const wanted = schema?.tables.get(table.name);
     tables.set(key, withTexts(withIndexes(table, wanted?.indexes ?? []), wanted?.searchIndexes.map((index) => index.searchField) ?? []));
   }
-  if (schema === null) engine.db.schemas.delete(path);
-  else engine.db.schemas.set(path, schema);
+  if (schema !== null) schemas.set(path, schema);
 }

@@ -9,15 +9,11 @@ import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
 import { tryDecodeId } from "../values/ids.js";
 import { makeObject } from "../values/value.js";
+import { FILES_TABLE, FileContent } from "./content.js";
 
-export const FILES_TABLE = "_storage";
+export { FILES_TABLE };
 const UPLOAD_MS = 3_600_000;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-export interface StoredFile {
-  uuid: string;
-  bytes: Buffer;
-}
 
 export class Files {
   constructor(
@@ -71,8 +67,7 @@ export class Files {
       ["size", bytes.length],
       ["contentType", contentType],
     ]);
-    const hidden: StoredFile = { uuid: randomUUID(), bytes };
-    const doc = tx.newDoc(table, fields, hidden);
+    const doc = tx.newDoc(table, fields, FileContent.of(randomUUID(), bytes));
     tx.write(namespace, FILES_TABLE, null, doc);
     return doc;
   }
@@ -88,7 +83,7 @@ export class Files {
       ["size", bytes.length],
       ["contentType", file.contentType],
     ]);
-    const hidden: StoredFile = { uuid: file.uuid !== null && UUID.test(file.uuid) ? file.uuid : randomUUID(), bytes };
+    const hidden = FileContent.of(file.uuid !== null && UUID.test(file.uuid) ? file.uuid : randomUUID(), bytes);
     tx.write(namespace, FILES_TABLE, null, docWith(id, file.creationTime ?? tx.nextCreationTime(), fields, hidden));
   }
 
@@ -155,8 +150,8 @@ export class Files {
   }
 }
 
-export function fileOf(doc: Doc): StoredFile {
-  return doc.hidden as StoredFile;
+export function fileOf(doc: Doc): FileContent {
+  return doc.hidden as FileContent;
 }
 
 /** A sha256 given as hex or base64. */

@@ -268,7 +268,7 @@ export class SyncConnection {
     this.mutations = this.mutations.then(async () => {
       try {
         if (this.closed || this.expired(request.identity)) return;
-        const result = await this.memory.once(this.session, message.requestId, () => this.engine.caller.mutation(request));
+        const result = await this.memory.once(this.session, message.requestId, (hooks) => this.engine.caller.mutation(request, hooks));
         this.respond("MutationResponse", message.requestId, result);
       } catch (error) {
         this.failed(error);

@@ -14,7 +14,8 @@ export class Activity {
 
   /** Something runs that is not merely waiting for the clock, or a job is due. */
   get busy(): boolean {
-    const { caller, actionRunner, nodeRunner, scheduler, clock } = this.engine;
+    const { caller, actionRunner, nodeRunner, scheduler, clock, db } = this.engine;
+    if (db.isWriting) return true;
     if (!clock.isVirtual && clock.nextDue(clock.nowMs()) !== null) return true;
     return caller.running - actionRunner.sleeping - nodeRunner.sleeping > 0 || (scheduler.backlog > 0 && caller.running === 0);
   }

@@ -3,17 +3,20 @@
 import { createHash } from "node:crypto";
 
 import { ANONYMOUS } from "../auth/identity.js";
+import type { Transaction } from "../db/transaction.js";
+import type { Fact } from "../durable/entries.js";
 import { findFunction, type Component, type CronSchedule, type CronSpec } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
+import type { CallRequest, CallResult } from "../functions/caller.js";
 import { parseFunctionPath } from "../functions/paths.js";
 import { newId } from "../values/ids.js";
 import { encodeText } from "../values/value.js";
 import type { Timer } from "./clock.js";
+import { CRON_FACTS, finishedFacts, jobFact, KEPT_RUNS, keptJob, keyOfFact, type Finished } from "./cronfacts.js";
 import { parseCronExpression, type CronExpression } from "./cronexpr.js";
 
-/** More than a year of hourly runs. */
-const KEPT_RUNS = 10_000;
+const RETRY_MS = 500;
 const HOUR_S = 3600;
 /** A run that is this near takes place although its schedule changed. */
 const SOON_MS = 30_000;
@@ -34,6 +37,7 @@ export interface CronRun {
 }
 
 export interface CronJob {
+  key: string;
   id: string;
   creationTime: number;
   component: string;
@@ -43,6 +47,10 @@ export interface CronJob {
   nextMs: number;
   running: boolean;
   runs: CronRun[];
+  /** Runs recorded so far, those that were dropped too. */
+  recorded: number;
+  /** When the action was due that has been started and not ended. */
+  startedMs: number | null;
   timer: Timer | null;
 }
 
@@ -88,6 +96,8 @@ function nextRun(schedule: CronSchedule, offsetMs: number, afterMs: number, prev
 
 export class Crons {
   private jobs = new Map<string, CronJob>();
+  /** Jobs whose action an earlier process did not end. */
+  private readonly interrupted: CronJob[] = [];
 
   constructor(private readonly engine: Engine) {}
 
@@ -123,7 +133,7 @@ export class Crons {
   }
 
   private adopt(key: string, component: Component, spec: CronSpec, now: number): CronJob {
-    const present = this.jobs.get(key);
+    const present = this.jobs.get(key) ?? this.recalled(key, component, spec);
     const same = JSON.stringify(present?.spec.schedule) === JSON.stringify(spec.schedule);
     if (present !== undefined && same) {
       present.spec = spec;
@@ -140,6 +150,7 @@ export class Crons {
       return present;
     }
     const job: CronJob = {
+      key,
       id: newId(CRON_TABLE_NUMBER, now),
       creationTime: now,
       component: component.path,
@@ -149,18 +160,66 @@ export class Crons {
       nextMs: nextRun(spec.schedule, offsetMs, now, null),
       running: false,
       runs: [],
+      recorded: 0,
+      startedMs: null,
       timer: null,
     };
     this.arm(job);
     return job;
   }
 
+  // ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A job of an earlier process. */
+  private recalled(key: string, component: Component, spec: CronSpec): CronJob | undefined {
+    const found = keptJob(this.engine.db.facts, key);
+    if (found === null) return undefined;
+    const { schedule, nextMs, runs, ...kept } = found;
+    const running = kept.startedMs !== null;
+    const job: CronJob = { key, ...kept, nextMs: nextMs ?? Infinity, component: component.path, spec: { ...spec, schedule }, running, runs, timer: null };
+    if (running) this.interrupted.push(job);
+    else this.arm(job);
+    return job;
+  }
+
+  /** Ends the runs that an earlier process left unfinished. */
+  async recover(): Promise<void> {
+    for (const job of this.interrupted.splice(0)) {
+      const status = { type: "err" as const, error: "Transient error while executing action" };
+      await this.finish(job, this.after(job, this.runOf(job, status, [], 0)), true);
+    }
+    await this.keep();
+  }
+
+  /** Keeps the jobs of the deployment, and nothing about others. */
+  async keep(): Promise<void> {
+    const { db } = this.engine;
+    if (!db.isDurable) return;
+    const gone = [...db.facts.keys()].filter((name) => name.startsWith(CRON_FACTS) && !this.jobs.has(keyOfFact(name)));
+    await db.remember([...gone.map((name): Fact => [name, null]), ...this.all().map((job) => jobFact(job))]);
+  }
+
+  // ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
   private arm(job: CronJob): void {
     job.timer?.cancel();
     if (!Number.isFinite(job.nextMs)) return;
     job.timer = this.engine.clock.at(job.nextMs, () => {
-      void this.run(job).catch((error: unknown) => this.engine.report(error));
+      void this.run(job).catch((error: unknown) => this.runAgain(job, error));
     });
+  }
+
+  /** A run that the engine could not make is still due. */
+  private runAgain(job: CronJob, error: unknown): void {
+    this.engine.report(error);
+    job.running = false;
+    setTimeout(() => {
+      if (this.has(job)) this.arm(job);
+    }, RETRY_MS);
+  }
+
+  private has(job: CronJob): boolean {
+    return this.jobs.get(job.key) === job;
   }
 
   private async run(job: CronJob): Promise<void> {
@@ -168,56 +227,59 @@ export class Crons {
     job.running = true;
     const { engine } = this;
     const { spec } = job;
-    const scheduledFor = job.nextMs;
     const startedAt = performance.now();
     const component = engine.deployment.component(job.component);
     const path = parseFunctionPath(spec.udfPath);
-    const found = component === null ? null : findFunction(component, path.module, path.fn);
-    const request = { path, args: spec.args, identity: ANONYMOUS, componentPath: job.component, trusted: true, caller: "Cron" };
-    try {
-      const { outcome, logLines } = found?.fn.kind === "Action" ? await engine.caller.action(request) : await engine.caller.mutation(request, { retryForever: true });
-      this.record(job, {
-        cron: spec.name,
-        component: job.component,
-        udfPath: spec.udfPath,
-        scheduledFor,
-        at: engine.clock.nowMs(),
-        status: outcome.ok ? { type: "success", value: encodeText(outcome.value) } : { type: "err", error: outcome.failure.text },
-        logLines,
-        executionTime: (performance.now() - startedAt) / 1000,
-      });
-    } finally {
-      job.running = false;
-      job.prevMs = scheduledFor;
-      this.plan(job);
-      if (this.all().includes(job)) this.arm(job);
-      engine.activity.changed();
+    const kind = (component === null ? null : findFunction(component, path.module, path.fn))?.fn.kind ?? "Mutation";
+    const request: CallRequest = { path, args: spec.args, identity: ANONYMOUS, componentPath: job.component, trusted: true, caller: "Cron" };
+    const ended = ({ outcome, logLines }: CallResult): Finished => {
+      const status: CronRun["status"] = outcome.ok ? { type: "success", value: encodeText(outcome.value) } : { type: "err", error: outcome.failure.text };
+      return this.after(job, this.runOf(job, status, logLines, (performance.now() - startedAt) / 1000));
+    };
+    if (kind !== "Mutation") {
+      job.startedMs = job.nextMs;
+      await engine.db.remember([jobFact(job)]);
+      await this.finish(job, ended(await engine.caller.any(request, kind)), true);
+      return;
     }
+    // What a mutation wrote and that it has run are one transaction.
+    let kept: Finished | null = null;
+    const commit = (tx: Transaction, result: CallResult): void => {
+      kept = ended(result);
+      if (engine.db.isDurable) for (const [key, text] of finishedFacts(job, kept)) tx.facts.set(key, text);
+    };
+    const result = await engine.caller.mutation(request, { commit, retryForever: true });
+    if (result.outcome.ok && kept !== null) await this.finish(job, kept, false);
+    else await this.finish(job, ended(result), true);
   }
 
-  /** The next run; occurrences that passed while one was running are dropped. */
-  private plan(job: CronJob): void {
+  private runOf(job: CronJob, status: CronRun["status"], logLines: string[], executionTime: number): CronRun {
+    const { spec, component, nextMs } = job;
+    return { cron: spec.name, component, udfPath: spec.udfPath, scheduledFor: nextMs, at: this.engine.clock.nowMs(), status, logLines, executionTime };
+  }
+
+  /** The job after a run; occurrences that passed while it was running are dropped. */
+  private after(job: CronJob, run: CronRun): Finished {
     const now = this.engine.clock.nowMs();
-    const { schedule, name, udfPath } = job.spec;
-    job.nextMs = nextRun(schedule, job.offsetMs, now, job.prevMs);
-    if (schedule.type !== "interval" || job.nextMs >= now) return;
+    const prevMs = run.scheduledFor;
+    const { schedule } = job.spec;
+    if (schedule.type !== "interval") return { prevMs, nextMs: nextRun(schedule, job.offsetMs, now, prevMs), runs: [run] };
     const step = schedule.seconds * 1000;
-    const skipped = Math.ceil((now - job.nextMs) / step);
-    this.record(job, {
-      cron: name,
-      component: job.component,
-      udfPath,
-      scheduledFor: job.nextMs,
-      at: now,
-      status: { type: "canceled", skipped },
-      logLines: [`[WARN] 'Skipping ${skipped} run(s) of ${name} because they are in the past'`],
-      executionTime: 0,
-    });
-    job.nextMs += skipped * step;
+    const nextMs = prevMs + step;
+    if (nextMs >= now) return { prevMs, nextMs, runs: [run] };
+    const skipped = Math.ceil((now - nextMs) / step);
+    const logLines = [`[WARN] 'Skipping ${skipped} run(s) of ${run.cron} because they are in the past'`];
+    const dropped: CronRun = { ...run, scheduledFor: nextMs, at: now, status: { type: "canceled", skipped }, logLines, executionTime: 0 };
+    return { prevMs, nextMs: nextMs + skipped * step, runs: [run, dropped] };
   }
 
-  private record(job: CronJob, run: CronRun): void {
-    job.runs.push(run);
-    if (job.runs.length > KEPT_RUNS) job.runs.shift();
+  private async finish(job: CronJob, finished: Finished, write: boolean): Promise<void> {
+    if (write && this.has(job)) await this.engine.db.remember(finishedFacts(job, finished));
+    const { runs, prevMs, nextMs } = finished;
+    Object.assign(job, { prevMs, nextMs, running: false, startedMs: null, recorded: job.recorded + runs.length });
+    job.runs.push(...runs);
+    while (job.runs.length > KEPT_RUNS) job.runs.shift();
+    if (this.has(job)) this.arm(job);
+    this.engine.activity.changed();
   }
 }

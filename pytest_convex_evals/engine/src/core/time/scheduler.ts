@@ -7,6 +7,7 @@ import type { Commit } from "../db/database.js";
 import { docById, docsOf, type Doc } from "../db/tables.js";
 import type { Transaction } from "../db/transaction.js";
 import { findFunction } from "../deployment.js";
+import { NotWritten } from "../durable/errors.js";
 import type { Engine } from "../engine.js";
 import { transact } from "../functions/actionSyscalls.js";
 import { newRequestId, type CallRequest } from "../functions/caller.js";
@@ -16,6 +17,7 @@ import { JOBS_TABLE, setState, stateKind, type JobFacts } from "./jobs.js";
 
 const MAX_RUNNING = 8;
 const RETENTION_MS = 7 * 86_400_000;
+const RETRY_MS = 500;
 
 interface Due {
   namespace: string;
@@ -58,6 +60,20 @@ export class Scheduler {
     this.epoch += 1;
   }
 
+  /** Takes up the jobs of an earlier process: actions that it was running are not run again. */
+  async recover(): Promise<void> {
+    for (const { namespace, doc } of this.rows(null)) {
+      const job: Due = { namespace, id: doc.id, at: doc.field("scheduledTime") as number };
+      const kind = stateKind(doc);
+      if (kind === "pending") {
+        if (!this.timers.has(doc.id)) this.arm(namespace, doc);
+        continue;
+      }
+      if (kind === "inProgress") await this.fail(job, "Transient error while executing action");
+      else this.forgetLater(namespace, doc);
+    }
+  }
+
   private onCommit(commit: Commit): void {
     for (const write of commit.writes) {
       if (write.table !== JOBS_TABLE) continue;
@@ -93,13 +109,39 @@ export class Scheduler {
       const { epoch } = this;
       this.active += 1;
       void this.run(job)
-        .catch((error: unknown) => this.engine.report(error))
+        .catch((error: unknown) => {
+          if (error instanceof NotWritten) this.runAgain(job, epoch);
+          else this.engine.report(error);
+        })
         .finally(() => {
           if (epoch !== this.epoch) return;
           this.active -= 1;
           this.pump();
           this.engine.activity.changed();
         });
+    }
+  }
+
+  /** A job whose row could not be written is still there. */
+  private runAgain(job: Due, epoch: number): void {
+    setTimeout(() => {
+      if (epoch !== this.epoch) return;
+      this.due.push(job);
+      this.pump();
+    }, RETRY_MS);
+  }
+
+  /** How a job ended is written as soon as it can be. */
+  private async settle(write: () => Promise<unknown>): Promise<void> {
+    const { epoch } = this;
+    while (epoch === this.epoch) {
+      try {
+        await write();
+        return;
+      } catch (error) {
+        if (!(error instanceof NotWritten)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
     }
   }
 
@@ -154,8 +196,8 @@ export class Scheduler {
   private async runAction(job: Due, request: CallRequest): Promise<void> {
     if (!(await this.move(job, "pending", "inProgress", running(request)))) return;
     const result = await this.engine.caller.action(request);
-    if (result.outcome.ok) await this.move(job, "inProgress", "success");
-    else await this.fail(job, result.outcome.failure.text);
+    const { outcome } = result;
+    await this.settle(() => (outcome.ok ? this.move(job, "inProgress", "success") : this.fail(job, outcome.failure.text)));
   }
 
   private async fail(job: Due, error: string): Promise<void> {
@@ -181,10 +223,11 @@ export class Scheduler {
     const { epoch } = this;
     this.engine.clock.at((value["completedTime"] as number) + RETENTION_MS, () => {
       if (epoch !== this.epoch) return;
-      void transact(this.engine, (tx) => {
+      const forget = (tx: Transaction): void => {
         const doc = tx.get(namespace, JOBS_TABLE, id);
         if (doc !== null) tx.write(namespace, JOBS_TABLE, doc, null);
-      }).catch((error: unknown) => this.engine.report(error));
+      };
+      void this.settle(() => transact(this.engine, forget)).catch((error: unknown) => this.engine.report(error));
     });
   }
 
