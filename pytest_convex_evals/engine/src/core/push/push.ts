@@ -16,31 +16,19 @@ import {
   type ModuleSource,
 } from "../deployment.js";
 import type { Engine } from "../engine.js";
-import { JsFailure, UserError } from "../errors.js";
+import { INTERNAL_MESSAGE, JsFailure, UserError } from "../errors.js";
 import { parseSchema, schemaJson, type DatabaseIndex, type Schema } from "../schema/schema.js";
 import { checkValue } from "../validators/check.js";
+import { isJsonObject } from "../values/json.js";
 import { analyzeModule, byPathComponents, checkCronTargets, checkExportTree, isFunctionModule } from "./analysis.js";
 import { parseAuthConfig } from "./auth.js";
 import { evaluationFailure, exportsOf, instantiate, parseConfig, postOrder } from "./definitions.js";
 import { Evaluator } from "./evaluate.js";
-import { activateSchemas, firstInvalidDocument } from "./schemas.js";
+import { decodePush, outsidePackages, type RawDefinition } from "./request.js";
+import { activateSchemas, checkTableCount, firstInvalidDocument } from "./schemas.js";
 
 const MAX_MODULES = 4096;
-
-interface RawModule {
-  path?: unknown;
-  source?: unknown;
-  sourceMap?: unknown;
-  environment?: unknown;
-}
-interface RawDefinition {
-  path: string;
-  config: ModuleSource | null;
-  dependencies: string[];
-  schema: ModuleSource | null;
-  sources: ModuleSource[];
-  serverVersion: string;
-}
+const OVERTAKEN = "Another push was started after this one";
 
 interface Pending {
   id: string;
@@ -50,6 +38,10 @@ interface Pending {
 
 export class Pushes {
   private pending: Pending | null = null;
+  /** How many pushes were activated. */
+  finished = 0;
+  /** Why the latest push went no further. */
+  refusal: string | null = null;
 
   constructor(private readonly engine: Engine) {}
 
@@ -66,73 +58,39 @@ export class Pushes {
   }
 
   async start(body: Record<string, unknown>): Promise<unknown> {
-    const definitions = this.decode(body);
-    let deployment: Deployment;
+    return this.noting(async () => {
+      const definitions = decodePush(body, this.engine.deployment.definitions.get("")?.sources ?? []);
+      const outside = outsidePackages(body);
+      const deployment = await prefixed(async () => {
+        this.checkPackages(outside);
+        const found = await this.evaluate(definitions, body["forCodegen"] === true);
+        checkTableCount(this.engine, found);
+        return found;
+      });
+      const id = randomUUID();
+      this.pending = { id, deployment, env: this.envKey() };
+      return this.describe(id, deployment);
+    });
+  }
+
+  /** Keeps the reason of a refusal until the next push begins. */
+  private async noting<T>(work: () => T | Promise<T>): Promise<T> {
+    this.refusal = null;
     try {
-      deployment = await this.evaluate(definitions, body["forCodegen"] === true);
+      return await work();
     } catch (error) {
-      if (error instanceof UserError) throw new UserError(error.code, `Hit an error while pushing:\n${error.message}`, undefined, error.status);
-      if (error instanceof JsFailure) throw new UserError("InvalidModules", `Hit an error while pushing:\n${error.text}`);
+      this.refusal = error instanceof UserError ? `${error.code}: ${error.message}` : INTERNAL_MESSAGE;
       throw error;
     }
-    const id = randomUUID();
-    this.pending = { id, deployment, env: this.envKey() };
-    return this.describe(id, deployment);
+  }
+
+  private checkPackages(names: readonly string[]): void {
+    if (names.length === 0 || this.engine.packages !== null) return;
+    throw new UserError("InvalidExternalModules", `Loading the pushed modules encountered the following error:\nNo packages are installed for ${names.join(", ")}`);
   }
 
   private envKey(): string {
     return JSON.stringify([...this.engine.env]);
-  }
-
-  private decode(body: Record<string, unknown>): RawDefinition[] {
-    const app = body["appDefinition"] as Record<string, unknown> | undefined;
-    if (typeof app !== "object" || app === null) throw new UserError("InvalidConfig", "Missing appDefinition");
-    const version = body["nodeVersion"];
-    if (typeof version === "string" && !["20", "22", "24"].includes(version)) {
-      throw new UserError("InvalidConfig", version === "18" ? "Node 18 is no longer supported" : `Invalid node version: ${version}`);
-    }
-    const outside = (Array.isArray(body["nodeDependencies"]) ? body["nodeDependencies"] : []) as { name?: unknown }[];
-    if (outside.length > 0 && this.engine.packages === null) {
-      const names = outside.map(({ name }) => String(name)).join(", ");
-      throw new UserError("InvalidExternalModules", `Hit an error while pushing:\nLoading the pushed modules encountered the following error:\nNo packages are installed for ${names}`);
-    }
-    const definitions: RawDefinition[] = [
-      {
-        path: "",
-        config: optionalModule(app["definition"]),
-        dependencies: strings(app["dependencies"]),
-        schema: optionalModule(app["schema"]),
-        // Older clients send all modules as `functions`.
-        sources: [...modules(app["functions"]), ...modules(app["changedModules"]), ...this.unchanged(app["unchangedModuleHashes"])],
-        serverVersion: String(app["udfServerVersion"] ?? ""),
-      },
-    ];
-    for (const raw of (Array.isArray(body["componentDefinitions"]) ? body["componentDefinitions"] : []) as (Record<string, unknown> | null)[]) {
-      if (typeof raw !== "object" || raw === null) throw new UserError("InvalidConfig", "Invalid component definition in the push");
-      definitions.push({
-        path: String(raw["definitionPath"]),
-        config: optionalModule(raw["definition"]),
-        dependencies: strings(raw["dependencies"]),
-        schema: optionalModule(raw["schema"]),
-        sources: modules(raw["functions"]),
-        serverVersion: String(raw["udfServerVersion"] ?? ""),
-      });
-    }
-    for (const definition of definitions) for (const module of definition.sources) checkModulePath(module.path);
-    return definitions;
-  }
-
-  /** Sources of modules that the client did not send again. */
-  private unchanged(json: unknown): ModuleSource[] {
-    const stored = this.engine.deployment.definitions.get("")?.sources ?? [];
-    return ((Array.isArray(json) ? json : []) as ({ path?: unknown; environment?: unknown; sha256?: unknown } | null)[]).map((wanted) => {
-      if (typeof wanted !== "object" || wanted === null) throw new UserError("InvalidConfig", "Invalid module hash in the push");
-      const found = stored.find((module) => module.path === wanted.path);
-      if (found === undefined) throw new UserError("MissingExistingModule", `Module ${String(wanted.path)} is not stored`, undefined, 409);
-      if (found.environment !== wanted.environment) throw new UserError("ExistingModuleEnvConflict", `Module ${found.path} changed its environment`, undefined, 409);
-      if (moduleHash(found) !== wanted.sha256) throw new UserError("ExistingModuleHashConflict", `Module ${found.path} has changed`, undefined, 409);
-      return found;
-    });
   }
 
   private async evaluate(definitions: readonly RawDefinition[], forCodegen: boolean): Promise<Deployment> {
@@ -245,21 +203,31 @@ export class Pushes {
   }
 
   private find(change: unknown): Pending | null {
-    const id = (change as { schemaIds?: { push?: unknown } } | undefined)?.schemaIds?.push;
+    const ids = isJsonObject(change) ? change["schemaIds"] : null;
+    const id = isJsonObject(ids) ? ids["push"] : null;
     return this.pending !== null && this.pending.id === id ? this.pending : null;
   }
 
   waitForSchema(body: Record<string, unknown>): unknown {
     const pending = this.find(body["schemaChange"]);
-    if (pending === null) return { type: "raceDetected" };
+    if (pending === null) {
+      this.refusal = OVERTAKEN;
+      return { type: "raceDetected" };
+    }
     const found = firstInvalidDocument(this.engine, pending.deployment);
-    return found === null ? { type: "complete" } : { type: "failed", ...found };
+    if (found === null) return { type: "complete" };
+    this.refusal = found.error;
+    return { type: "failed", ...found };
   }
 
-  finish(body: Record<string, unknown>): unknown {
-    const started = body["startPush"] as { schemaChange?: unknown } | undefined;
-    const pending = this.find(started?.schemaChange);
-    if (pending === null) throw new UserError("RaceDetected", "Another push was started after this one");
+  finish(body: Record<string, unknown>): Promise<unknown> {
+    return this.noting(() => prefixed(() => this.activate(body)));
+  }
+
+  private activate(body: Record<string, unknown>): unknown {
+    const started = body["startPush"];
+    const pending = this.find(isJsonObject(started) ? started["schemaChange"] : null);
+    if (pending === null) throw new UserError("RaceDetected", OVERTAKEN);
     if (pending.env !== this.envKey()) throw new UserError("RaceDetected", "Environment variables have changed during push");
     const { deployment } = pending;
     this.checkEnvironment(deployment.root as Component);
@@ -267,23 +235,37 @@ export class Pushes {
     if (found !== null) throw new UserError("SchemaValidationFailed", found.error);
     const answer = { authDiff: { added: [], removed: [] }, definitionDiffs: {}, componentDiffs: {} };
     if (body["dryRun"] === true) return answer;
+    checkTableCount(this.engine, deployment);
     this.pending = null;
     activateSchemas(this.engine, deployment);
     this.engine.activate(deployment);
+    this.finished += 1;
     return answer;
   }
 
   private checkEnvironment(app: Component): void {
     const missing = app.definition.config.env.filter((item) => !item.optional && !this.engine.env.has(item.name)).map((item) => item.name);
     if (missing.length > 0) {
-      throw new UserError("MissingEnvironmentVariables", `Hit an error while pushing:\nRequired environment variables are not set: ${missing.join(", ")}.`);
+      throw new UserError("MissingEnvironmentVariables", `Required environment variables are not set: ${missing.join(", ")}.`);
     }
     for (const item of app.definition.config.env) {
       const value = this.engine.env.get(item.name);
       if (value !== undefined && checkValue(item.validator, value, { tableName: () => null }) !== null) {
-        throw new UserError("InvalidEnvironmentVariable", `Hit an error while pushing:\nEnvironment variable ${item.name} does not match its declared validator`);
+        throw new UserError("InvalidEnvironmentVariable", `Environment variable ${item.name} does not match its declared validator`);
       }
     }
+  }
+}
+
+/** Errors of everything after the decoding of a request. */
+async function prefixed<T>(work: () => T | Promise<T>): Promise<T> {
+  const prefix = "Hit an error while pushing:\n";
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof UserError) throw new UserError(error.code, prefix + error.message, undefined, error.status);
+    if (error instanceof JsFailure) throw new UserError("InvalidModules", prefix + error.text);
+    throw error;
   }
 }
 
@@ -349,32 +331,4 @@ function indexDiff(before: Schema | null, after: Schema | null): unknown {
     enabled_indexes: flipped(false),
     disabled_indexes: flipped(true),
   };
-}
-
-function strings(json: unknown): string[] {
-  return Array.isArray(json) ? json.map(String) : [];
-}
-
-function optionalModule(json: unknown): ModuleSource | null {
-  return json === null || json === undefined ? null : parseModule(json as RawModule);
-}
-
-function modules(json: unknown): ModuleSource[] {
-  return Array.isArray(json) ? json.map((raw) => parseModule(raw as RawModule)) : [];
-}
-
-function parseModule(raw: RawModule): ModuleSource {
-  if (typeof raw !== "object" || raw === null || typeof raw.path !== "string" || typeof raw.source !== "string") throw new UserError("InvalidConfig", "Invalid module in the push");
-  const module: ModuleSource = { path: raw.path, source: raw.source, environment: raw.environment === "node" ? "node" : "isolate" };
-  if (typeof raw.sourceMap === "string") module.sourceMap = raw.sourceMap;
-  return module;
-}
-
-/** Each component of a path: letters, digits, `_`, `.`, at most 64 bytes, at least one alphanumeric. */
-function checkModulePath(path: string): void {
-  const valid = path.split("/").every((part) => /^[A-Za-z0-9_.]{1,64}$/.test(part) && /[A-Za-z0-9]/.test(part));
-  if (!valid) {
-    throw new UserError("InvalidConfig", `${path} is not a valid path to a Convex module. Path component can only contain alphanumeric characters, underscores, or periods.`);
-  }
-  if (path.startsWith("_system/")) throw new UserError("InvalidConfig", `${path} is not a valid path to a Convex module.`);
 }
