@@ -20,8 +20,12 @@ interface DescribedFunction {
 
 const MAX_CRON_ARGS = 1024 * 1024;
 
-function invalid(message: string, code = "InvalidModules"): never {
+function invalid(message: string, code: string): never {
   throw new UserError(code, message);
+}
+
+function invalidModule(message: string): never {
+  return invalid(`Loading the pushed modules encountered the following\n    error:\n${message}`, "InvalidModules");
 }
 
 export function isFunctionModule(module: ModuleSource): boolean {
@@ -34,10 +38,8 @@ export async function analyzeModule(evaluator: Evaluator, def: string, module: M
   try {
     text = await evaluator.run({ what: "analyze", def, path: module.path, env, node });
   } catch (error) {
-    if (error instanceof UserError) invalid(`Loading the pushed modules encountered the following\n    error:\n${error.message}`);
-    if (error instanceof JsFailure) {
-      invalid(`Loading the pushed modules encountered the following\n    error:\nFailed to analyze ${module.path}: ${error.text}`);
-    }
+    if (error instanceof UserError) invalidModule(error.message);
+    if (error instanceof JsFailure) invalidModule(`Failed to analyze ${module.path}: ${error.text}`);
     throw error;
   }
   const described = objectOf(parseJson(text, malformed), malformed);
@@ -46,7 +48,7 @@ export async function analyzeModule(evaluator: Evaluator, def: string, module: M
   const functions: FunctionInfo[] = [];
   for (const { fn } of sorted) {
     if (node && fn.udfType !== "Action") {
-      invalid(`\`${fn.name}\` defined in \`${module.path}\` is a ${fn.udfType} function. Only actions can be defined in Node.js. See https://docs.convex.dev/functions/actions for more details.`);
+      invalidModule(`\`${fn.name}\` defined in \`${module.path}\` is a ${fn.udfType} function. Only actions can be defined in Node.js. See https://docs.convex.dev/functions/actions for more details.`);
     }
     if (fn.udfType === "HttpAction") continue;
     if (!isIdentifier(fn.name)) invalid(`Invalid function name used in \`${module.path}\`: "${fn.name}"`, "InvalidFunctionName");
@@ -63,7 +65,7 @@ export async function analyzeModule(evaluator: Evaluator, def: string, module: M
 
 /** The runner describes modules of others: what it says has the right shape or is refused. */
 function malformed(): never {
-  return invalid("Loading the pushed modules encountered the following\n    error:\nThe description of a module is malformed");
+  return invalidModule("The description of a module is malformed");
 }
 
 const UDF_TYPES: ReadonlySet<unknown> = new Set(["Query", "Mutation", "Action", "HttpAction"]);
@@ -91,7 +93,7 @@ function parseRoute(json: unknown): { path: string; method: string } {
 function functionInfo(path: string, fn: DescribedFunction): FunctionInfo {
   const args = validator(path, fn.name, "args", fn.args);
   if (args !== null && args.type !== "object" && args.type !== "any") {
-    invalid(`Invalid JSON returned from ${path}:${fn.name}.exportArgs(): Args validator must be an object or any`);
+    invalidModule(`Invalid JSON returned from ${path}:${fn.name}.exportArgs(): Args validator must be an object or any`);
   }
   const returns = validator(path, fn.name, "returns", fn.returns);
   return {
@@ -108,18 +110,18 @@ function functionInfo(path: string, fn: DescribedFunction): FunctionInfo {
 function validator(path: string, name: string, which: "args" | "returns", text: string | null): Validator | null {
   if (text === null) return null;
   const method = which === "args" ? "exportArgs" : "exportReturns";
-  const json = parseJson(text, () => invalid(`Invalid JSON returned from ${path}:${name}.${method}(): not JSON`));
+  const json = parseJson(text, () => invalidModule(`Invalid JSON returned from ${path}:${name}.${method}(): not JSON`));
   if (json === null) return null;
   try {
     return parseValidator(json);
   } catch (error) {
-    if (error instanceof UserError) invalid(`Error in ${which} validator: ${path}:${name}: ${error.message}`);
+    if (error instanceof UserError) invalidModule(`Error in ${which} validator: ${path}:${name}: ${error.message}`);
     throw error;
   }
 }
 
 function parseCrons(json: unknown, nowMs: number): CronSpec[] {
-  const wrong = (): never => invalid("The default export of `convex/crons.js` is not a Crons object.");
+  const wrong = (): never => invalidModule("The default export of `convex/crons.js` is not a Crons object.");
   const crons = objectOf(json, wrong);
   return Object.keys(crons)
     .sort()
