@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,16 @@ _CONTROL_S = 30.0
 _ADVANCE_S = 60.0
 _MS = 1000.0
 _NOT_FOUND = "FunctionNotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class Pushes:
+    """How pushes ended."""
+
+    finished: int
+    """How many were activated."""
+    refusal: str | None
+    """Why the latest one was not; None when it was, or when the client gave up."""
 
 
 class EmbeddedBackend:
@@ -48,6 +59,11 @@ class EmbeddedBackend:
     def deployed(self) -> bool:
         """A push has been finished."""
         return bool(self._ask("components"))
+
+    def pushes(self) -> Pushes:
+        """How pushes ended so far."""
+        found = self._ask("pushes")
+        return Pushes(int(found["finished"]), found["refusal"])
 
     def reset(self, start: float | None = None) -> None:
         """Drop all data; begin at a time when one is given."""

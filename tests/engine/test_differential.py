@@ -1,6 +1,6 @@
 """Random programs give the same results on the engine and on convex-test, which is an oracle for tests only.
 
-More of them, or other ones: `DIFFERENTIAL_PROGRAMS=100000 DIFFERENTIAL_SEED=7 pytest tests/engine/test_differential.py`.
+More, or others: `DIFFERENTIAL_PROGRAMS=100000 DIFFERENTIAL_SEED=7 pytest tests/engine/test_differential.py`
 """
 
 import json

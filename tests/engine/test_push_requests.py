@@ -1,6 +1,8 @@
 # ruff: noqa: E501 - bodies in tables stay on one line
 """The requests of a push: what is malformed is told why, and only the latest push is activated."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -109,6 +111,22 @@ def test_a_push_fails_when_variables_changed_meanwhile(core: Core, bundler: Bund
     core.control("env.set", variables={"CHANGED": None})
     assert (finished.status, finished.json()["code"]) == (400, "RaceDetected")
     assert "Environment variables have changed during push" in finished.json()["message"]
+
+
+def test_pushes_at_the_same_time_do_not_see_each_others_modules(core: Core, bundler: Bundler) -> None:
+    names = [f"m{n}" for n in range(8)]
+    bodies = [
+        bundler.body({f"{name}.ts": PROGRAMS.replace("export const q", f"export const {name}")}) for name in names
+    ]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        start = partial(core.post, "/api/deploy2/start_push")
+        answers = list(pool.map(start, [{"adminKey": core.key, **body} for body in bodies]))
+    found = [answer.json()["analysis"][""]["functions"] for answer in answers]
+    assert [list(modules) for modules in found] == [[f"{name}.js"] for name in names]
+    assert [
+        any(fn["name"] == name for fn in modules[f"{name}.js"]["functions"])
+        for name, modules in zip(names, found, strict=True)
+    ] == [True] * 8
 
 
 def test_how_pushes_ended_is_known(bundler: Bundler) -> None:

@@ -38,6 +38,7 @@ interface Pending {
 
 export class Pushes {
   private pending: Pending | null = null;
+  private evaluating: Promise<unknown> = Promise.resolve();
   /** How many pushes were activated. */
   finished = 0;
   /** Why the latest push went no further. */
@@ -57,7 +58,14 @@ export class Pushes {
     };
   }
 
-  async start(body: Record<string, unknown>): Promise<unknown> {
+  /** Runners know the modules of one push under evaluation, so pushes are evaluated one after the other. */
+  start(body: Record<string, unknown>): Promise<unknown> {
+    const started = this.evaluating.then(() => this.startNow(body));
+    this.evaluating = started.catch(() => undefined);
+    return started;
+  }
+
+  private startNow(body: Record<string, unknown>): Promise<unknown> {
     return this.noting(async () => {
       const definitions = decodePush(body, this.engine.deployment.definitions.get("")?.sources ?? []);
       const outside = outsidePackages(body);
