@@ -17,12 +17,13 @@ import {
 } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { INTERNAL_MESSAGE, JsFailure, UserError } from "../errors.js";
-import { parseSchema, schemaJson, type DatabaseIndex, type Schema } from "../schema/schema.js";
+import { parseSchema, type Schema } from "../schema/schema.js";
 import { checkValue } from "../validators/check.js";
 import { isJsonObject } from "../values/json.js";
 import { analyzeModule, byPathComponents, checkCronTargets, checkExportTree, isFunctionModule } from "./analysis.js";
 import { parseAuthConfig } from "./auth.js";
-import { evaluationFailure, exportsOf, instantiate, parseConfig, postOrder } from "./definitions.js";
+import { evaluationFailure, instantiate, parseConfig, postOrder } from "./definitions.js";
+import { describePush } from "./describe.js";
 import { Evaluator } from "./evaluate.js";
 import { decodePush, outsidePackages, type RawDefinition } from "./request.js";
 import { activateSchemas, checkTableCount, firstInvalidDocument } from "./schemas.js";
@@ -77,7 +78,7 @@ export class Pushes {
       });
       const id = randomUUID();
       this.pending = { id, deployment, env: this.envKey() };
-      return this.describe(id, deployment);
+      return describePush(this.engine, id, deployment);
     });
   }
 
@@ -159,55 +160,6 @@ export class Pushes {
       complete.set(path, { path, sources: raw.sources, modules: found, schema, config, serverVersion: raw.serverVersion });
     }
     return complete;
-  }
-
-  /** The answer of start_push. */
-  private describe(id: string, deployment: Deployment): unknown {
-    const analysis: Record<string, unknown> = {};
-    for (const definition of deployment.definitions.values()) analysis[definition.path] = this.describeDefinition(definition);
-    const indexDiffs: Record<string, unknown> = {};
-    for (const component of deployment.components()) {
-      indexDiffs[component.path] = indexDiff(this.engine.db.schemas.get(component.path) ?? null, component.definition.schema);
-    }
-    return {
-      environmentVariables: Object.fromEntries(this.engine.env),
-      externalDepsId: null,
-      componentDefinitionPackages: {},
-      appAuth: [],
-      analysis,
-      app: describeComponent(deployment.root as Component),
-      schemaChange: { allocatedComponentIds: {}, schemaIds: { push: id }, indexDiffs },
-    };
-  }
-
-  private describeDefinition(definition: Definition): unknown {
-    const functions: Record<string, unknown> = {};
-    for (const module of definition.modules.values()) {
-      functions[module.path] = {
-        functions: module.functions.map((fn) => ({
-          name: fn.name,
-          pos: null,
-          udfType: fn.kind,
-          visibility: fn.visibility === null ? null : { kind: fn.visibility },
-          args: fn.argsJson,
-          returns: fn.returnsJson,
-        })),
-        httpRoutes: module.httpRoutes === null ? null : module.httpRoutes.map((route) => ({ route, pos: null })),
-        cronSpecs: module.crons === null ? null : module.crons.map((cron) => ({ identifier: cron.name, spec: { udfPath: cron.udfPath } })),
-        sourceMapped: null,
-      };
-    }
-    const isApp = definition.path === "";
-    return {
-      definition: {
-        ...definition.config.raw,
-        path: definition.path,
-        exports: isApp ? { type: "branch", branch: [] } : exportsOf(definition.modules),
-      },
-      schema: definition.schema === null ? null : schemaJson(definition.schema),
-      functions,
-      udfConfig: { serverVersion: definition.serverVersion, importPhaseRngSeed: this.engine.importSeed, importPhaseUnixTimestamp: this.engine.importNow },
-    };
   }
 
   private find(change: unknown): Pending | null {
@@ -310,33 +262,4 @@ async function evaluateAuth(evaluator: Evaluator, def: string, raw: RawDefinitio
     }
     throw error;
   }
-}
-
-function describeComponent(component: Component): unknown {
-  const routes = component.definition.modules.get("http.js")?.httpRoutes ?? null;
-  return {
-    definitionPath: component.definition.path,
-    componentPath: component.path,
-    args: {},
-    childComponents: Object.fromEntries([...component.children].map(([name, child]) => [name, describeComponent(child)])),
-    httpRoutes: { httpModuleRoutes: routes, mounts: [...component.definition.config.httpMounts.keys()] },
-    exports: {},
-  };
-}
-
-function indexDiff(before: Schema | null, after: Schema | null): unknown {
-  const list = (schema: Schema | null): Map<string, DatabaseIndex> =>
-    new Map([...(schema?.tables.values() ?? [])].flatMap((table) => table.indexes.map((index): [string, DatabaseIndex] => [`${table.name}.${index.name}`, index])));
-  const old = list(before);
-  const now = list(after);
-  const shown = (name: string, index: DatabaseIndex): unknown => ({ name, type: "database", fields: index.fields, staged: index.staged });
-  const same = (a: DatabaseIndex | undefined, b: DatabaseIndex): boolean => a !== undefined && a.fields.join() === b.fields.join();
-  const flipped = (staged: boolean): unknown[] =>
-    [...now].filter(([name, index]) => same(old.get(name), index) && old.get(name)?.staged !== index.staged && index.staged === staged).map(([name, index]) => shown(name, index));
-  return {
-    added_indexes: [...now].filter(([name, index]) => !same(old.get(name), index)).map(([name, index]) => shown(name, index)),
-    removed_indexes: [...old].filter(([name, index]) => !now.has(name) || !same(now.get(name), index)).map(([name, index]) => shown(name, index)),
-    enabled_indexes: flipped(false),
-    disabled_indexes: flipped(true),
-  };
 }
