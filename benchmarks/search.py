@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from pytest_convex_evals.backends.base import ANONYMOUS
-from pytest_convex_evals.backends.embedded import EmbeddedBackend
+from pytest_convex_evals.backends.embedded import Core, EmbeddedBackend
 from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain, toolchain_root
 from pytest_convex_evals.grading.manifest import Manifest
 from pytest_convex_evals.grading.packages import PackageStore
@@ -47,7 +47,7 @@ def figures() -> Iterator[str]:
     source = random.Random(7)
     words = [_word(source) for _ in range(5_000)]
     commonness = [1 / rank for rank in range(1, len(words) + 1)]
-    backend = EmbeddedBackend(toolchain)
+    backend = EmbeddedBackend(Core.start(toolchain))
     try:
         with tempfile.TemporaryDirectory() as folder:
             _push(toolchain, backend, Path(folder))

@@ -23,6 +23,16 @@ _MEMORY_PER_CORE = 400_000_000
 _NOT_FOUND = "FunctionNotFound"
 
 
+@dataclass(frozen=True, slots=True)
+class Pushes:
+    """How pushes ended."""
+
+    finished: int
+    """How many were activated."""
+    refusal: str | None
+    """Why the latest one was not; None when it was, or when the client gave up."""
+
+
 @dataclass(slots=True)
 class Core:
     """A core process, and how it is reached at present."""
@@ -128,6 +138,11 @@ class EmbeddedBackend:
     def deployed(self) -> bool:
         """A push has been finished."""
         return bool(self._ask("components"))
+
+    def pushes(self) -> Pushes:
+        """How pushes ended so far."""
+        found = self._ask("pushes")
+        return Pushes(int(found["finished"]), found["refusal"])
 
     def reset(self, start: float | None = None) -> None:
         """Drop all data; begin at a time when one is given."""

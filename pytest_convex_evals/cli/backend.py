@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from pytest_convex_evals.backends.embedded import Core, EmbeddedBackend
+from pytest_convex_evals.backends.embedded import Core, EmbeddedBackend, Pushes
 from pytest_convex_evals.cli.output import say
 from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain
 from pytest_convex_evals.errors import EvalsError
@@ -205,6 +205,7 @@ def _wait(seconds: float, ending: _Ending) -> None:
 def _push(backend: EmbeddedBackend, toolchain: Toolchain, project: Project, ending: _Ending) -> None:
     """One push by the project's own CLI, which speaks for itself on our output."""
     say(f"push: {project.functions}")
+    before = backend.pushes().finished
     where = ["--url", backend.url, "--admin-key", backend.admin_key]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CONVEX_")}
     path = f"{toolchain.node.parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
@@ -224,7 +225,14 @@ def _push(backend: EmbeddedBackend, toolchain: Toolchain, project: Project, endi
         child.wait()
     if ending.wanted:
         return
-    if child.returncode == 0 and backend.deployed():
-        say("push: ended; waiting for changes")
-    else:
-        say(f"push: failed (exit code {child.returncode}); waiting for changes")
+    say(f"push: {_outcome(child.returncode, backend.pushes(), before)}; waiting for changes")
+
+
+def _outcome(code: int, pushes: Pushes, before: int) -> str:
+    """The backend has the last word: some refusals end the CLI with exit code 0."""
+    if code != 0:
+        return f"failed (exit code {code})"
+    if pushes.finished > before:
+        return "ended"
+    reason = pushes.refusal or "the CLI gave up before the end and says why above"
+    return f"refused: {reason}"

@@ -110,7 +110,9 @@ def soak(core: Core, bundler: Bundler, tmp_path_factory: pytest.TempPathFactory)
     before = core.control("stats")["conflicts"]
     numbers = {"CLIENTS": CLIENTS, "EACH": EACH, "ACCOUNTS": ACCOUNTS, "COUNTERS": COUNTERS, "NAMES": NAMES}
     environment = {"URL_": core.url, **{name: str(value) for name, value in numbers.items()}}
-    told = json.loads(run_node(DRIVER, tmp_path_factory.mktemp("soak"), **environment).splitlines()[-1])
+    deadline = 120 + EACH * CLIENTS / 10
+    printed = run_node(DRIVER, tmp_path_factory.mktemp("soak"), deadline, **environment)
+    told = json.loads(printed.splitlines()[-1])
     tables = {
         name: core.control("list", table=name)["documents"] for name in ("accounts", "transfers", "counters", "claims")
     }

@@ -11,13 +11,17 @@ from .support.programs import PROGRAMS
 FILES = {
     "p.ts": PROGRAMS,
     "jobs.ts": """
-        import { query, mutation, action, internalMutation, internalAction } from "./_generated/server";
+        import { query, mutation, action, internalMutation, internalAction, internalQuery } from "./_generated/server";
         import { v } from "convex/values";
         import { internal } from "./_generated/api";
         export const note = internalMutation({ args: { text: v.string() }, handler: (ctx, { text }) => ctx.db.insert("notes", { text, at: Date.now() }) });
         export const fail = internalMutation({ args: {}, handler: async (ctx) => { await ctx.db.insert("notes", { text: "lost" }); throw new Error("job failed"); } });
         export const act = internalAction({ args: {}, handler: (ctx) => ctx.runMutation(internal.jobs.note, { text: "from action" }) });
         export const self = internalMutation({ args: {}, handler: async (ctx) => { const jobs = await ctx.db.system.query("_scheduled_functions").collect(); await ctx.db.insert("notes", { text: jobs.map((j) => j.state.kind).join() }); } });
+        const own = async (ctx) => (await ctx.runQuery(internal.jobs.running, {}))[0];
+        export const running = internalQuery({ args: {}, handler: async (ctx) => (await ctx.db.system.query("_scheduled_functions").collect()).filter((j) => j.state.kind === "inProgress").map((j) => j._id) });
+        export const suicidal = internalMutation({ args: {}, handler: async (ctx) => { await ctx.scheduler.cancel(await own(ctx)); await ctx.db.insert("notes", { text: "still here" }); } });
+        export const quitter = internalAction({ args: {}, handler: async (ctx) => { await ctx.scheduler.cancel(await own(ctx)); await ctx.runMutation(internal.jobs.note, { text: "went on" }); await ctx.scheduler.runAfter(0, internal.jobs.note, { text: "never" }); } });
         export const ask = query({ args: {}, handler: async () => 1 });
         export const sleepy = internalAction({ args: {}, handler: async (ctx) => { await new Promise((r) => setTimeout(r, 30_000)); await ctx.runMutation(internal.jobs.note, { text: "woke" }); } });
     """,
@@ -139,6 +143,28 @@ def test_cancelling(quiet: Core) -> None:
     assert quiet.control("scheduled")[0]["state"] == {"kind": "canceled"}
     quiet.run("p:m", {"code": "await ctx.scheduler.cancel(args)", "args": job})
     assert notes(quiet) == []
+
+
+def test_a_mutation_that_cancels_itself_is_warned_and_goes_on(quiet: Core) -> None:
+    quiet.control("logs", clear=True)
+    schedule(quiet, "runAfter(0, t.internal.jobs.suicidal, {})")
+    quiet.control("clock.advance", ms=1)
+    assert quiet.control("scheduled")[0]["state"] == {"kind": "success"}
+    assert notes(quiet) == ["still here"]
+    (lines,) = [entry["logLines"] for entry in quiet.control("logs") if entry["function"] == "jobs:suicidal"]
+    assert len(lines) == 1
+    assert lines[0].startswith("[WARN]")
+    assert "A mutation cannot cancel itself" in lines[0]
+
+
+def test_an_action_that_cancels_itself_goes_on_and_what_it_schedules_is_canceled(quiet: Core) -> None:
+    schedule(quiet, "runAfter(0, t.internal.jobs.quitter, {})")
+    quiet.control("clock.advance", ms=1000)
+    assert [(job["name"], job["state"]["kind"]) for job in quiet.control("scheduled")] == [
+        ("jobs.js:quitter", "canceled"),
+        ("jobs.js:note", "canceled"),
+    ]
+    assert notes(quiet) == ["went on"]
 
 
 def test_a_scheduled_mutation_sees_itself_in_progress(quiet: Core) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_convex_evals.backends.embedded import Pushes
+from pytest_convex_evals.cli.backend import _outcome
 from pytest_convex_evals.engine.setup import ensure_toolchain
 from tests.support.process_tree import descendants, hear_interrupts, lives, wait_until
 
@@ -142,6 +144,39 @@ def test_a_project_is_pushed_at_start_and_whenever_it_changes(backend, project):
     (project / "convex/more.ts").unlink()
     running.until("push: ended")
     assert answer(url) == {"status": "success", "value": 22}
+
+
+def test_a_push_that_was_not_activated_is_refused_though_the_cli_exits_with_0(backend, project):
+    running = backend("--dir", project)
+    url = running.until("backend ")
+    key = running.until("admin key ")
+    running.until("push: ended")
+    over = threading.Event()
+
+    def overtake() -> None:
+        while not over.wait(0.01):
+            post(f"{url}/api/deploy2/start_push", {"adminKey": key, "appDefinition": {}})
+
+    other = threading.Thread(target=overtake)
+    other.start()
+    try:
+        write(project, "22")
+        assert running.until("push: refused: ").endswith("; waiting for changes")
+    finally:
+        over.set()
+        other.join(SECONDS)
+    assert any("Schema was overwritten by another push." in line for line in running.seen)
+    assert answer(url) == {"status": "success", "value": 1}
+    write(project, "333")
+    running.until("push: ended")
+    assert answer(url) == {"status": "success", "value": 333}
+
+
+def test_the_reason_of_a_refusal_is_the_backends_if_it_knows_one():
+    assert _outcome(0, Pushes(2, None), 1) == "ended"
+    assert _outcome(0, Pushes(1, "InvalidConfig: no"), 1) == "refused: InvalidConfig: no"
+    assert _outcome(0, Pushes(1, None), 1).startswith("refused: the CLI gave up before the end")
+    assert _outcome(1, Pushes(1, "InvalidConfig: no"), 1) == "failed (exit code 1)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-DEADLINE = 60.0
+DEADLINE = 240.0
 
 
 class LineProcess:

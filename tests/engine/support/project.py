@@ -102,7 +102,7 @@ def cli_push(core: Core, folder: Path, files: dict[str, str], version: str | Non
     return run_cli(core, folder, "dev", "--once", "--typecheck", "disable")
 
 
-def run_node(script: str, folder: Path, **environment: str) -> str:
+def run_node(script: str, folder: Path, deadline: float = 120, **environment: str) -> str:
     """Runs an ES module with the toolchain's packages in reach; its standard output."""
     path = folder / "script.mjs"
     path.write_text(script)
@@ -114,7 +114,7 @@ def run_node(script: str, folder: Path, **environment: str) -> str:
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=deadline,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

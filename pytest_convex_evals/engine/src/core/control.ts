@@ -33,6 +33,8 @@
  * | `allowFetch`  | `{origins}`                                        | null. Replaces the origins that actions may fetch         |
  * | `packages`    | `{folder: path or null}`                           | null. A `node_modules` for packages outside the bundle    |
  * |               |                                                    | (`externalPackages`), readable to Node actions only       |
+ * | `pushes`      | `{}`                                               | `{finished, refusal}`: how many were activated, and why   |
+ * |               |                                                    | the latest one was not (null when it was)                 |
  * | `idle`        | `{deadline?: ms}`                                  | `{idle}`. Waits until nothing runs and no job is due      |
  * | `stats`       | `{}`                                               | `{conflicts, documents, memory, runnerDeaths}`            |
  * | `shutdown`    | `{}`                                               | null, then the core ends                                  |
@@ -132,6 +134,7 @@ export class Control {
       functionSpec: (params) => ({ url: engine.cloudUrl, functions: apiSpec(engine, componentOf(params)) }),
       components: () =>
         engine.deployment.components().map((component) => ({ path: component.path, definitionPath: component.definition.path, id: engine.componentId(component.path) })),
+      pushes: () => ({ finished: engine.pushes.finished, refusal: engine.pushes.refusal }),
       crons: () => this.crons(),
       cronRuns: () => this.cronRuns(),
       scheduled: (params) =>

@@ -58,7 +58,7 @@ export interface EnvDeclaration {
 
 /** What a convex.config exports, parsed. */
 export interface DefinitionConfig {
-  raw: Record<string, unknown>;
+  raw: Readonly<Record<string, unknown>>;
   name: string;
   children: { name: string; path: string; env: [string, EnvBinding][] }[];
   httpMounts: Map<string, string>;

@@ -10,7 +10,7 @@
 
 import type { Change, Fact } from "../durable/entries.js";
 import type { Recovered } from "../durable/replay.js";
-import { ConflictError } from "../errors.js";
+import { ConflictError, UserError } from "../errors.js";
 import type { Clock } from "../time/clock.js";
 import type { Schema } from "../schema/schema.js";
 import { CommitLog, conflictText, type Commit, type Write } from "./commits.js";
@@ -53,6 +53,7 @@ export interface Restructuring {
 
 /** The fact that holds virtual time. */
 export const CLOCK = "clock";
+const MAX_TABLES = 10_000;
 const FIRST_USER_TABLE = 10_001;
 export const SYSTEM_TABLES: ReadonlyMap<string, number> = new Map([
   ["_scheduled_functions", 539],
@@ -295,11 +296,18 @@ function applied(
   return tables;
 }
 
-/** The first free number for a user table of a namespace. */
-export function freeTableNumber(tables: ReadonlyMap<string, Table>, namespace: string): number {
-  let number = FIRST_USER_TABLE;
+/** Refuses a number of user tables that a component may not have. */
+export function checkTables(count: number): void {
+  if (count > MAX_TABLES) throw new UserError("TooManyTables", `Number of tables cannot exceed ${MAX_TABLES}.`);
+}
+
+/** Gives the free numbers for user tables of a namespace, lowest first. */
+export function freeTableNumbers(tables: ReadonlyMap<string, Table>, namespace: string): () => number {
   const used = new Set<number>();
   for (const table of tables.values()) if (table.namespace === namespace) used.add(table.number);
-  while (used.has(number)) number += 1;
-  return number;
+  let number = FIRST_USER_TABLE;
+  return () => {
+    while (used.has(number)) number += 1;
+    return number++;
+  };
 }

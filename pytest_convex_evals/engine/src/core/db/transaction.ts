@@ -11,12 +11,11 @@ import { encodeKey, keyAfter } from "../values/order.js";
 import { makeObject, type Value, type ValueObject } from "../values/value.js";
 import { identifierProblem } from "../values/names.js";
 import type { TableNames } from "../validators/check.js";
-import { freeTableNumber, SYSTEM_TABLES, type Database, type Snapshot, type Write } from "./database.js";
+import { checkTables, freeTableNumbers, SYSTEM_TABLES, type Database, type Snapshot, type Write } from "./database.js";
 import { ReadSet } from "./readset.js";
 import { Doc, docById, isSystemTable, makeTable, tableKey, withChange, type Table } from "./tables.js";
 import { DEFAULT_LIMITS, limitError, noUsage, type Amounts, type Dimension } from "./usage.js";
 
-const MAX_TABLES = 10_000;
 
 interface Savepoint {
   tables: Map<string, Table>;
@@ -103,9 +102,12 @@ export class Transaction {
     if (problem !== null) {
       throw new UserError("InvalidTableName", `Invalid argument \`table\` for \`db.insert\`: Invalid table name: "${name}". ${problem}`);
     }
-    const count = [...this.tables.values()].filter((table) => table.namespace === namespace).length;
-    if (count >= MAX_TABLES) throw new UserError("TooManyTables", `Number of tables cannot exceed ${MAX_TABLES}.`);
-    const number = SYSTEM_TABLES.get(name) ?? freeTableNumber(this.tables, namespace);
+    if (!isSystemTable(name)) {
+      let count = 1;
+      for (const table of this.tables.values()) if (table.namespace === namespace && !isSystemTable(table.name)) count += 1;
+      checkTables(count);
+    }
+    const number = SYSTEM_TABLES.get(name) ?? freeTableNumbers(this.tables, namespace)();
     const table = makeTable(namespace, name, number);
     this.created.set(tableKey(namespace, name), table);
     this.setTable(table);

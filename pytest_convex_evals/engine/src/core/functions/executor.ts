@@ -11,7 +11,7 @@ import type { Component, UdfKind } from "../deployment.js";
 import { findFunction } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { JsFailure, SystemError, UserError } from "../errors.js";
-import { Terminated, type Resolution, type StepHandler, type StepResult, type Syscall } from "../runners/udf.js";
+import { chargeSystem, Terminated, type Resolution, type StepHandler, type StepResult, type Syscall } from "../runners/udf.js";
 import { encodeText, type Value } from "../values/value.js";
 import type { CallRoot, UdfContext } from "./context.js";
 import { fullName, resolveAddress, type FunctionPath, type Target } from "./paths.js";
@@ -161,6 +161,7 @@ async function answer(engine: Engine, context: UdfContext, pending: Syscall[]): 
     while (batch.length < MAX_BATCH && pending[0] !== undefined && isBatchedRead(pending[0].op)) batch.push(pending.shift() as Syscall);
   }
   const resolutions: Resolution[] = [];
+  const began = performance.now();
   for (const { id, op, json } of batch) {
     try {
       const payload = op === "1.0/runUdf" ? await nestedCall(engine, context, json) : asyncSyscall(engine, context, op, json);
@@ -169,6 +170,8 @@ async function answer(engine: Engine, context: UdfContext, pending: Syscall[]): 
       resolutions.push(rejection(id, error));
     }
   }
+  // A nested call pays for its own operations.
+  chargeSystem(context.root.budget, batch[0]?.op === "1.0/runUdf" ? 0 : performance.now() - began);
   return resolutions;
 }
 

@@ -1,7 +1,7 @@
 /** Putting imported data into the database: what it would change, and the change itself, whole or not at all. */
 
 import { checkDocument, checkSize, enforceSchema } from "../db/documents.js";
-import { freeTableNumber } from "../db/database.js";
+import { freeTableNumbers } from "../db/database.js";
 import { docById, docCount, docsOf, isSystemTable, makeTable, tableKey, type Table } from "../db/tables.js";
 import { docWith, type Transaction } from "../db/transaction.js";
 import { Tree } from "../db/tree.js";
@@ -117,7 +117,7 @@ function renumbered(before: Tables, data: ImportedData): Tables {
       throw new UserError("TableConflict", `The ids of table "${name}" conflict with those of the existing table "${holder.name}"`);
     }
     tables.delete(tableKey(namespace, holder.name));
-    const free = freeTableNumber(new Map([...tables, ...wanted.map((table): [string, Table] => [`${table.namespace}|${table.number}`, makeTable(table.namespace, "", table.number)])]), namespace);
+    const free = freeTableNumbers(new Map([...tables, ...wanted.map((table): [string, Table] => [`${table.namespace}|${table.number}`, makeTable(table.namespace, "", table.number)])]), namespace)();
     tables.set(tableKey(namespace, holder.name), { ...holder, number: free });
   }
   for (const { namespace, name, number } of wanted) {

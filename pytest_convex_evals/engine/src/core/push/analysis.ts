@@ -4,20 +4,28 @@ import type { CronSchedule, CronSpec, FunctionInfo, ModuleInfo, ModuleSource, Ud
 import { JsFailure, UserError } from "../errors.js";
 import { parseFunctionPath } from "../functions/paths.js";
 import { checkSchedule } from "../time/crons.js";
+import { listOf, objectOf, parseJson, textOf, type JsonObject } from "../values/json.js";
 import { isIdentifier } from "../values/names.js";
 import { parseValidator, validatorJson, type Validator } from "../validators/validator.js";
 import type { Evaluator } from "./evaluate.js";
 
-interface Described {
-  functions: { name: string; udfType: string; visibility: "public" | "internal" | null; args: string | null; returns: string | null; position: number }[];
-  httpRoutes?: { path: string; method: string; position: number }[];
-  crons?: Record<string, { name: string; args: unknown[]; schedule: Record<string, unknown> }>;
+interface DescribedFunction {
+  name: string;
+  udfType: UdfKind | "HttpAction";
+  visibility: "public" | "internal" | null;
+  args: string | null;
+  returns: string | null;
+  position: number;
 }
 
 const MAX_CRON_ARGS = 1024 * 1024;
 
-function invalid(message: string, code = "InvalidModules"): never {
+function invalid(message: string, code: string): never {
   throw new UserError(code, message);
+}
+
+function invalidModule(message: string): never {
+  return invalid(`Loading the pushed modules encountered the following\n    error:\n${message}`, "InvalidModules");
 }
 
 export function isFunctionModule(module: ModuleSource): boolean {
@@ -30,18 +38,17 @@ export async function analyzeModule(evaluator: Evaluator, def: string, module: M
   try {
     text = await evaluator.run({ what: "analyze", def, path: module.path, env, node });
   } catch (error) {
-    if (error instanceof UserError) invalid(`Loading the pushed modules encountered the following\n    error:\n${error.message}`);
-    if (error instanceof JsFailure) {
-      invalid(`Loading the pushed modules encountered the following\n    error:\nFailed to analyze ${module.path}: ${error.text}`);
-    }
+    if (error instanceof UserError) invalidModule(error.message);
+    if (error instanceof JsFailure) invalidModule(`Failed to analyze ${module.path}: ${error.text}`);
     throw error;
   }
-  const described = JSON.parse(text) as Described;
-  const sorted = described.functions.map((fn, at) => ({ fn, at })).sort((a, b) => a.fn.position - b.fn.position || a.at - b.at);
+  const described = objectOf(parseJson(text, malformed), malformed);
+  const all = listOf(described["functions"], malformed).map(parseFunction);
+  const sorted = all.map((fn, at) => ({ fn, at })).sort((a, b) => a.fn.position - b.fn.position || a.at - b.at);
   const functions: FunctionInfo[] = [];
   for (const { fn } of sorted) {
     if (node && fn.udfType !== "Action") {
-      invalid(`\`${fn.name}\` defined in \`${module.path}\` is a ${fn.udfType} function. Only actions can be defined in Node.js. See https://docs.convex.dev/functions/actions for more details.`);
+      invalidModule(`\`${fn.name}\` defined in \`${module.path}\` is a ${fn.udfType} function. Only actions can be defined in Node.js. See https://docs.convex.dev/functions/actions for more details.`);
     }
     if (fn.udfType === "HttpAction") continue;
     if (!isIdentifier(fn.name)) invalid(`Invalid function name used in \`${module.path}\`: "${fn.name}"`, "InvalidFunctionName");
@@ -51,15 +58,42 @@ export async function analyzeModule(evaluator: Evaluator, def: string, module: M
     path: module.path,
     environment: module.environment,
     functions,
-    httpRoutes: described.httpRoutes === undefined ? null : described.httpRoutes.map(({ path, method }) => ({ path, method })),
-    crons: described.crons === undefined ? null : parseCrons(described.crons, nowMs),
+    httpRoutes: described["httpRoutes"] === undefined ? null : listOf(described["httpRoutes"], malformed).map(parseRoute),
+    crons: described["crons"] === undefined ? null : parseCrons(described["crons"], nowMs),
   };
 }
 
-function functionInfo(path: string, fn: Described["functions"][number]): FunctionInfo {
+/** The runner describes modules of others: what it says has the right shape or is refused. */
+function malformed(): never {
+  return invalidModule("The description of a module is malformed");
+}
+
+const UDF_TYPES: ReadonlySet<unknown> = new Set(["Query", "Mutation", "Action", "HttpAction"]);
+const VISIBILITIES: ReadonlySet<unknown> = new Set(["public", "internal", null]);
+
+function parseFunction(json: unknown): DescribedFunction {
+  const raw = objectOf(json, malformed);
+  const optionalText = (value: unknown): string | null => (value === null ? null : textOf(value, malformed));
+  if (!UDF_TYPES.has(raw["udfType"]) || !VISIBILITIES.has(raw["visibility"]) || typeof raw["position"] !== "number") malformed();
+  return {
+    name: textOf(raw["name"], malformed),
+    udfType: raw["udfType"] as DescribedFunction["udfType"],
+    visibility: raw["visibility"] as DescribedFunction["visibility"],
+    args: optionalText(raw["args"]),
+    returns: optionalText(raw["returns"]),
+    position: raw["position"] as number,
+  };
+}
+
+function parseRoute(json: unknown): { path: string; method: string } {
+  const raw = objectOf(json, malformed);
+  return { path: textOf(raw["path"], malformed), method: textOf(raw["method"], malformed) };
+}
+
+function functionInfo(path: string, fn: DescribedFunction): FunctionInfo {
   const args = validator(path, fn.name, "args", fn.args);
   if (args !== null && args.type !== "object" && args.type !== "any") {
-    invalid(`Invalid JSON returned from ${path}:${fn.name}.exportArgs(): Args validator must be an object or any`);
+    invalidModule(`Invalid JSON returned from ${path}:${fn.name}.exportArgs(): Args validator must be an object or any`);
   }
   const returns = validator(path, fn.name, "returns", fn.returns);
   return {
@@ -75,37 +109,46 @@ function functionInfo(path: string, fn: Described["functions"][number]): Functio
 
 function validator(path: string, name: string, which: "args" | "returns", text: string | null): Validator | null {
   if (text === null) return null;
-  const json = JSON.parse(text) as unknown;
+  const method = which === "args" ? "exportArgs" : "exportReturns";
+  const json = parseJson(text, () => invalidModule(`Invalid JSON returned from ${path}:${name}.${method}(): not JSON`));
   if (json === null) return null;
   try {
     return parseValidator(json);
   } catch (error) {
-    if (error instanceof UserError) invalid(`Error in ${which} validator: ${path}:${name}: ${error.message}`);
+    if (error instanceof UserError) invalidModule(`Error in ${which} validator: ${path}:${name}: ${error.message}`);
     throw error;
   }
 }
 
-function parseCrons(crons: NonNullable<Described["crons"]>, nowMs: number): CronSpec[] {
+function parseCrons(json: unknown, nowMs: number): CronSpec[] {
+  const wrong = (): never => invalidModule("The default export of `convex/crons.js` is not a Crons object.");
+  const crons = objectOf(json, wrong);
   return Object.keys(crons)
     .sort()
     .map((name) => {
-      const cron = crons[name] as NonNullable<Described["crons"]>[string];
+      const cron = objectOf(crons[name], wrong);
+      const args = [...listOf(cron["args"], wrong)];
       if (!/^[ -~]*$/.test(name)) invalid(`Invalid cron identifier ${name}`, "InvalidCron");
-      if (JSON.stringify(cron.args).length >= MAX_CRON_ARGS) invalid(`Arguments of the cron job '${name}' are too large`, "InvalidCron");
-      const schedule = parseSchedule(cron.schedule);
+      if (JSON.stringify(args).length >= MAX_CRON_ARGS) invalid(`Arguments of the cron job '${name}' are too large`, "InvalidCron");
+      const schedule = parseSchedule(name, objectOf(cron["schedule"], wrong));
       checkSchedule(schedule, nowMs);
-      const { module, fn } = parseFunctionPath(cron.name);
-      return { name, udfPath: `${module}:${fn}`, args: cron.args, schedule };
+      const { module, fn } = parseFunctionPath(textOf(cron["name"], wrong));
+      return { name, udfPath: `${module}:${fn}`, args, schedule };
     });
 }
 
-function parseSchedule(raw: Record<string, unknown>): CronSchedule {
-  const type = String(raw["type"]);
-  const number = (key: string): number => Number(raw[key]);
+function parseSchedule(cron: string, raw: JsonObject): CronSchedule {
+  const type = raw["type"];
+  const wrong = (what: string): never => invalid(`The cron job '${cron}' has an invalid ${what}`, "InvalidCron");
+  const number = (key: string): number => {
+    const value = raw[key];
+    return typeof value === "number" ? value : wrong(key);
+  };
+  const amount = (key: string): number => (raw[key] === undefined ? 0 : number(key));
   const minute = raw["minuteUTC"] === undefined ? {} : { minuteUTC: number("minuteUTC") };
   switch (type) {
     case "interval": {
-      const seconds = Number(raw["seconds"] ?? 0) + 60 * Number(raw["minutes"] ?? 0) + 3600 * Number(raw["hours"] ?? 0);
+      const seconds = amount("seconds") + 60 * amount("minutes") + 3600 * amount("hours");
       if (!(seconds > 0)) invalid("Interval must be positive", "InvalidCron");
       return { type, seconds };
     }
@@ -114,22 +157,22 @@ function parseSchedule(raw: Record<string, unknown>): CronSchedule {
     case "daily":
       return { type, hourUTC: number("hourUTC"), ...minute };
     case "weekly":
-      return { type, dayOfWeek: dayOfWeek(raw["dayOfWeek"]), hourUTC: number("hourUTC"), ...minute };
+      return { type, dayOfWeek: dayOfWeek(raw["dayOfWeek"]) ?? wrong("dayOfWeek"), hourUTC: number("hourUTC"), ...minute };
     case "monthly":
       return { type, day: number("day"), hourUTC: number("hourUTC"), ...minute };
     case "cron":
-      return { type, cronExpr: String(raw["cron"] ?? raw["cronExpr"]) };
+      return { type, cronExpr: textOf(raw["cron"] ?? raw["cronExpr"], () => wrong("cron expression")) };
     default:
-      return invalid(`Unknown cron schedule ${type}`, "InvalidCron");
+      return wrong("schedule");
   }
 }
 
 const DAYS = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
 
 /** Days come as names or as numbers from Sunday on. */
-function dayOfWeek(value: unknown): number {
-  const day = typeof value === "number" ? value : DAYS.indexOf(String(value).toLowerCase());
-  return day >= 0 && day <= 6 ? day : invalid(`Invalid day of the week ${String(value)}`, "InvalidCron");
+function dayOfWeek(value: unknown): number | null {
+  const day = typeof value === "string" ? DAYS.indexOf(value.toLowerCase()) : value;
+  return typeof day === "number" && Number.isInteger(day) && day >= 0 && day <= 6 ? day : null;
 }
 
 /** Cron targets must exist in the same component and be schedulable. */

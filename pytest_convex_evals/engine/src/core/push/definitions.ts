@@ -4,7 +4,8 @@ import type { Component, Definition, DefinitionConfig, EnvBinding, EnvDeclaratio
 import { JsFailure, UserError } from "../errors.js";
 import { checkValue } from "../validators/check.js";
 import { isIdentifier } from "../values/names.js";
-import { isStringLike, isSubset, parseValidator } from "../validators/validator.js";
+import { listOf, objectOf, parseJson, textOf, type JsonObject } from "../values/json.js";
+import { isStringLike, isSubset, parseValidator, type Validator } from "../validators/validator.js";
 
 function fail(code: string, message: string): never {
   throw new UserError(code, message);
@@ -36,32 +37,61 @@ export function evaluationFailure(error: unknown): never {
 }
 
 export function parseConfig(path: string, text: string): DefinitionConfig {
-  const raw = JSON.parse(text) as Record<string, unknown>;
-  const type = raw["definitionType"] as { type?: string; name?: string } | undefined;
   const where = path === "" ? "your app" : `component \`${path}\``;
   const broken = (): never => fail("InvalidDefinition", `The default export of \`convex.config.ts\` in ${where} has an invalid value`);
-  if (type?.type !== (path === "" ? "app" : "childComponent")) broken();
-  const name = path === "" ? "" : String(type?.name);
-  if (path !== "" && !isIdentifier(name)) fail("InvalidDefinition", `Invalid component name "${name}" in ${where}: it must be an identifier`);
-  const children = ((raw["childComponents"] ?? []) as { name: string; path: string; env?: [string, EnvBinding][] | null }[]).map((child) => {
-    if (!isIdentifier(child.name)) fail("InvalidDefinition", `Invalid component name "${child.name}" in ${where}: it must be an identifier`);
-    return { name: child.name, path: child.path, env: child.env ?? [] };
-  });
+  const raw = objectOf(parseJson(text, broken), broken);
+  const type = objectOf(raw["definitionType"], broken);
+  if (type["type"] !== (path === "" ? "app" : "childComponent")) broken();
+  const component = (json: unknown): string => {
+    const name = textOf(json, broken);
+    return isIdentifier(name) ? name : fail("InvalidDefinition", `Invalid component name "${name}" in ${where}: it must be an identifier`);
+  };
   const mounts = new Map<string, string>();
-  for (const [prefix, reference] of Object.entries((raw["httpMounts"] ?? {}) as Record<string, string>)) {
-    mounts.set(prefix, String(reference).replace("_reference/childComponent/", ""));
+  for (const [prefix, reference] of Object.entries(objectOf(raw["httpMounts"] ?? {}, broken))) {
+    mounts.set(prefix, textOf(reference, broken).replace("_reference/childComponent/", ""));
   }
-  return { raw, name, children, httpMounts: mounts, httpPrefix: String(raw["httpPrefix"] ?? "/"), env: parseEnv(raw["envVars"], where) };
+  return {
+    raw,
+    name: path === "" ? "" : component(type["name"]),
+    children: listOf(raw["childComponents"], broken).map((json) => {
+      const child = objectOf(json, broken);
+      return { name: component(child["name"]), path: textOf(child["path"], broken), env: parseBindings(child["env"], broken) };
+    }),
+    httpMounts: mounts,
+    httpPrefix: raw["httpPrefix"] === undefined ? "/" : textOf(raw["httpPrefix"], broken),
+    env: parseEnv(raw["envVars"], where, broken),
+  };
 }
 
-function parseEnv(json: unknown, where: string): EnvDeclaration[] {
-  return ((json ?? []) as [string, { value: string; optional?: boolean }][]).map(([name, declared]) => {
-    const validator = parseValidator(JSON.parse(declared.value));
-    if (!isStringLike(validator) || JSON.stringify(declared.value).includes('\\"id\\"')) {
+function parseBindings(json: unknown, broken: () => never): [string, EnvBinding][] {
+  return pairsOf(json, broken).map(([name, binding]) => {
+    if (binding["type"] === "value") return [name, { type: "value", value: textOf(binding["value"], broken) }];
+    if (binding["type"] === "envVar") return [name, { type: "envVar", name: textOf(binding["name"], broken) }];
+    return broken();
+  });
+}
+
+function parseEnv(json: unknown, where: string, broken: () => never): EnvDeclaration[] {
+  return pairsOf(json, broken).map(([name, declared]) => {
+    const validator = parseValidator(parseJson(textOf(declared["value"], broken), broken));
+    if (!isText(validator)) {
       fail("InvalidEnvVarDeclaration", `Environment variable ${name} in ${where} must be a string, a string literal or a union of these`);
     }
-    return { name, validator, optional: declared.optional === true };
+    return { name, validator, optional: declared["optional"] === true };
   });
+}
+
+/** A list of names with what belongs to them. */
+function pairsOf(json: unknown, broken: () => never): [string, JsonObject][] {
+  return listOf(json, broken).map((pair) => {
+    const [name, value] = listOf(pair, broken);
+    return [textOf(name, broken), objectOf(value, broken)];
+  });
+}
+
+/** Texts and unions of them; ids are none. */
+function isText(validator: Validator): boolean {
+  return validator.type === "union" ? validator.members.every(isText) : validator.type !== "id" && isStringLike(validator);
 }
 
 /** Builds the tree of components and checks names, environment bindings and HTTP mounts. */
@@ -83,6 +113,7 @@ export function instantiate(definitions: ReadonlyMap<string, Definition>, forCod
       }
       const childDefinition = definitions.get(child.path);
       if (childDefinition === undefined) fail("TypecheckError", `Component definition not found: ${child.path}`);
+      if (isWithin(component, childDefinition)) fail("CyclicImport", `Found cyclic definition dependency: ${child.path}`);
       const childPath = path === "" ? child.name : `${path}/${child.name}`;
       component.children.set(child.name, build(childPath, childDefinition, component, child.name, child.env));
     }
@@ -94,11 +125,17 @@ export function instantiate(definitions: ReadonlyMap<string, Definition>, forCod
   return root;
 }
 
+function isWithin(component: Component, definition: Definition): boolean {
+  for (let at: Component | null = component; at !== null; at = at.parent) if (at.definition === definition) return true;
+  return false;
+}
+
 /** Components without routes cannot be mounted; a mount may not sit on a prefix route of the parent. */
 function mount(component: Component): void {
   const routes = component.definition.modules.get("http.js")?.httpRoutes ?? [];
   for (const [prefix, childName] of component.definition.config.httpMounts) {
-    const child = component.children.get(childName) as Component;
+    const child = component.children.get(childName);
+    if (child === undefined) fail("TypecheckError", `Component ${childName} is mounted but not used`);
     if (!hasRoutes(child)) fail("TypecheckError", `Component ${childName} doesn't have any HTTP routes.`);
     if (prefix.includes("*") || prefix.includes("?")) fail("InvalidDefinition", `Invalid httpPrefix ${prefix}`);
     if (routes.some((route) => route.path === `${prefix}*`)) fail("TypecheckError", `Overlap with existing prefix route: ${prefix}`);

@@ -59,7 +59,7 @@ export class Evaluator {
   }
 
   private async runIsolate(start: StartOptions, log: CallLog, what: Evaluation["what"]): Promise<string> {
-    const budget: Budget = { usedNs: 0, limitNs: SECONDS[what] * 1000 * MS, message: `Function execution timed out (maximum duration: ${SECONDS[what]}s)` };
+    const budget: Budget = { usedNs: 0, systemNs: 0, limitNs: SECONDS[what] * 1000 * MS, message: `Function execution timed out (maximum duration: ${SECONDS[what]}s)` };
     const handler = {
       budget,
       sync: (): string => {

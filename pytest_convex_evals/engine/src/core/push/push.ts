@@ -16,31 +16,20 @@ import {
   type ModuleSource,
 } from "../deployment.js";
 import type { Engine } from "../engine.js";
-import { JsFailure, UserError } from "../errors.js";
-import { parseSchema, schemaJson, type DatabaseIndex, type Schema } from "../schema/schema.js";
+import { INTERNAL_MESSAGE, JsFailure, UserError } from "../errors.js";
+import { parseSchema, type Schema } from "../schema/schema.js";
 import { checkValue } from "../validators/check.js";
+import { isJsonObject } from "../values/json.js";
 import { analyzeModule, byPathComponents, checkCronTargets, checkExportTree, isFunctionModule } from "./analysis.js";
 import { parseAuthConfig } from "./auth.js";
-import { evaluationFailure, exportsOf, instantiate, parseConfig, postOrder } from "./definitions.js";
+import { evaluationFailure, instantiate, parseConfig, postOrder } from "./definitions.js";
+import { describePush } from "./describe.js";
 import { Evaluator } from "./evaluate.js";
-import { firstInvalidDocument } from "./schemas.js";
+import { decodePush, outsidePackages, type RawDefinition } from "./request.js";
+import { checkTableCount, firstInvalidDocument } from "./schemas.js";
 
 const MAX_MODULES = 4096;
-
-interface RawModule {
-  path?: unknown;
-  source?: unknown;
-  sourceMap?: unknown;
-  environment?: unknown;
-}
-interface RawDefinition {
-  path: string;
-  config: ModuleSource | null;
-  dependencies: string[];
-  schema: ModuleSource | null;
-  sources: ModuleSource[];
-  serverVersion: string;
-}
+const OVERTAKEN = "Another push was started after this one";
 
 interface Pending {
   id: string;
@@ -50,6 +39,11 @@ interface Pending {
 
 export class Pushes {
   private pending: Pending | null = null;
+  private evaluating: Promise<unknown> = Promise.resolve();
+  /** How many pushes were activated. */
+  finished = 0;
+  /** Why the latest push went no further. */
+  refusal: string | null = null;
 
   constructor(private readonly engine: Engine) {}
 
@@ -65,19 +59,43 @@ export class Pushes {
     };
   }
 
-  async start(body: Record<string, unknown>): Promise<unknown> {
-    const definitions = this.decode(body);
-    let deployment: Deployment;
+  /** Runners know the modules of one push under evaluation, so pushes are evaluated one after the other. */
+  start(body: Record<string, unknown>): Promise<unknown> {
+    const started = this.evaluating.then(() => this.startNow(body));
+    this.evaluating = started.catch(() => undefined);
+    return started;
+  }
+
+  private startNow(body: Record<string, unknown>): Promise<unknown> {
+    return this.noting(async () => {
+      const definitions = decodePush(body, this.engine.deployment.definitions.get("")?.sources ?? []);
+      const outside = outsidePackages(body);
+      const deployment = await prefixed(async () => {
+        this.checkPackages(outside);
+        const found = await this.evaluate(definitions, body["forCodegen"] === true);
+        checkTableCount(this.engine, found);
+        return found;
+      });
+      const id = randomUUID();
+      this.pending = { id, deployment, env: this.envKey() };
+      return describePush(this.engine, id, deployment);
+    });
+  }
+
+  /** Keeps the reason of a refusal until the next push begins. */
+  private async noting<T>(work: () => T | Promise<T>): Promise<T> {
+    this.refusal = null;
     try {
-      deployment = await this.evaluate(definitions, body["forCodegen"] === true);
+      return await work();
     } catch (error) {
-      if (error instanceof UserError) throw new UserError(error.code, `Hit an error while pushing:\n${error.message}`, undefined, error.status);
-      if (error instanceof JsFailure) throw new UserError("InvalidModules", `Hit an error while pushing:\n${error.text}`);
+      this.refusal = error instanceof UserError ? `${error.code}: ${error.message}` : INTERNAL_MESSAGE;
       throw error;
     }
-    const id = randomUUID();
-    this.pending = { id, deployment, env: this.envKey() };
-    return this.describe(id, deployment);
+  }
+
+  private checkPackages(names: readonly string[]): void {
+    if (names.length === 0 || this.engine.packages !== null) return;
+    throw new UserError("InvalidExternalModules", `Loading the pushed modules encountered the following error:\nNo packages are installed for ${names.join(", ")}`);
   }
 
   forget(): void {
@@ -86,57 +104,6 @@ export class Pushes {
 
   private envKey(): string {
     return JSON.stringify([...this.engine.env]);
-  }
-
-  private decode(body: Record<string, unknown>): RawDefinition[] {
-    const app = body["appDefinition"] as Record<string, unknown> | undefined;
-    if (typeof app !== "object" || app === null) throw new UserError("InvalidConfig", "Missing appDefinition");
-    const version = body["nodeVersion"];
-    if (typeof version === "string" && !["20", "22", "24"].includes(version)) {
-      throw new UserError("InvalidConfig", version === "18" ? "Node 18 is no longer supported" : `Invalid node version: ${version}`);
-    }
-    const outside = (Array.isArray(body["nodeDependencies"]) ? body["nodeDependencies"] : []) as { name?: unknown }[];
-    if (outside.length > 0 && this.engine.packages === null) {
-      const names = outside.map(({ name }) => String(name)).join(", ");
-      throw new UserError("InvalidExternalModules", `Hit an error while pushing:\nLoading the pushed modules encountered the following error:\nNo packages are installed for ${names}`);
-    }
-    const definitions: RawDefinition[] = [
-      {
-        path: "",
-        config: optionalModule(app["definition"]),
-        dependencies: strings(app["dependencies"]),
-        schema: optionalModule(app["schema"]),
-        // Older clients send all modules as `functions`.
-        sources: [...modules(app["functions"]), ...modules(app["changedModules"]), ...this.unchanged(app["unchangedModuleHashes"])],
-        serverVersion: String(app["udfServerVersion"] ?? ""),
-      },
-    ];
-    for (const raw of (Array.isArray(body["componentDefinitions"]) ? body["componentDefinitions"] : []) as (Record<string, unknown> | null)[]) {
-      if (typeof raw !== "object" || raw === null) throw new UserError("InvalidConfig", "Invalid component definition in the push");
-      definitions.push({
-        path: String(raw["definitionPath"]),
-        config: optionalModule(raw["definition"]),
-        dependencies: strings(raw["dependencies"]),
-        schema: optionalModule(raw["schema"]),
-        sources: modules(raw["functions"]),
-        serverVersion: String(raw["udfServerVersion"] ?? ""),
-      });
-    }
-    for (const definition of definitions) for (const module of definition.sources) checkModulePath(module.path);
-    return definitions;
-  }
-
-  /** Sources of modules that the client did not send again. */
-  private unchanged(json: unknown): ModuleSource[] {
-    const stored = this.engine.deployment.definitions.get("")?.sources ?? [];
-    return ((Array.isArray(json) ? json : []) as ({ path?: unknown; environment?: unknown; sha256?: unknown } | null)[]).map((wanted) => {
-      if (typeof wanted !== "object" || wanted === null) throw new UserError("InvalidConfig", "Invalid module hash in the push");
-      const found = stored.find((module) => module.path === wanted.path);
-      if (found === undefined) throw new UserError("MissingExistingModule", `Module ${String(wanted.path)} is not stored`, undefined, 409);
-      if (found.environment !== wanted.environment) throw new UserError("ExistingModuleEnvConflict", `Module ${found.path} changed its environment`, undefined, 409);
-      if (moduleHash(found) !== wanted.sha256) throw new UserError("ExistingModuleHashConflict", `Module ${found.path} has changed`, undefined, 409);
-      return found;
-    });
   }
 
   private async evaluate(definitions: readonly RawDefinition[], forCodegen: boolean): Promise<Deployment> {
@@ -199,99 +166,76 @@ export class Pushes {
     return complete;
   }
 
-  /** The answer of start_push. */
-  private describe(id: string, deployment: Deployment): unknown {
-    const analysis: Record<string, unknown> = {};
-    for (const definition of deployment.definitions.values()) analysis[definition.path] = this.describeDefinition(definition);
-    const indexDiffs: Record<string, unknown> = {};
-    for (const component of deployment.components()) {
-      indexDiffs[component.path] = indexDiff(this.engine.db.schemas.get(component.path) ?? null, component.definition.schema);
-    }
-    return {
-      environmentVariables: Object.fromEntries(this.engine.env),
-      externalDepsId: null,
-      componentDefinitionPackages: {},
-      appAuth: [],
-      analysis,
-      app: describeComponent(deployment.root as Component),
-      schemaChange: { allocatedComponentIds: {}, schemaIds: { push: id }, indexDiffs },
-    };
-  }
-
-  private describeDefinition(definition: Definition): unknown {
-    const functions: Record<string, unknown> = {};
-    for (const module of definition.modules.values()) {
-      functions[module.path] = {
-        functions: module.functions.map((fn) => ({
-          name: fn.name,
-          pos: null,
-          udfType: fn.kind,
-          visibility: fn.visibility === null ? null : { kind: fn.visibility },
-          args: fn.argsJson,
-          returns: fn.returnsJson,
-        })),
-        httpRoutes: module.httpRoutes === null ? null : module.httpRoutes.map((route) => ({ route, pos: null })),
-        cronSpecs: module.crons === null ? null : module.crons.map((cron) => ({ identifier: cron.name, spec: { udfPath: cron.udfPath } })),
-        sourceMapped: null,
-      };
-    }
-    const isApp = definition.path === "";
-    return {
-      definition: {
-        ...definition.config.raw,
-        path: definition.path,
-        exports: isApp ? { type: "branch", branch: [] } : exportsOf(definition.modules),
-      },
-      schema: definition.schema === null ? null : schemaJson(definition.schema),
-      functions,
-      udfConfig: { serverVersion: definition.serverVersion, importPhaseRngSeed: this.engine.importSeed, importPhaseUnixTimestamp: this.engine.importNow },
-    };
-  }
-
   private find(change: unknown): Pending | null {
-    const id = (change as { schemaIds?: { push?: unknown } } | undefined)?.schemaIds?.push;
+    const ids = isJsonObject(change) ? change["schemaIds"] : null;
+    const id = isJsonObject(ids) ? ids["push"] : null;
     return this.pending !== null && this.pending.id === id ? this.pending : null;
   }
 
   waitForSchema(body: Record<string, unknown>): unknown {
     const pending = this.find(body["schemaChange"]);
-    if (pending === null) return { type: "raceDetected" };
+    if (pending === null) {
+      this.refusal = OVERTAKEN;
+      return { type: "raceDetected" };
+    }
     const found = firstInvalidDocument(this.engine, pending.deployment);
-    return found === null ? { type: "complete" } : { type: "failed", ...found };
+    if (found === null) return { type: "complete" };
+    this.refusal = found.error;
+    return { type: "failed", ...found };
   }
 
-  async finish(body: Record<string, unknown>): Promise<unknown> {
-    const answer = { authDiff: { added: [], removed: [] }, definitionDiffs: {}, componentDiffs: {} };
+  finish(body: Record<string, unknown>): Promise<unknown> {
+    return this.noting(() => prefixed(() => this.finishNow(body)));
+  }
+
+  private async finishNow(body: Record<string, unknown>): Promise<unknown> {
     if (body["dryRun"] === true) this.checked(body);
-    else await this.engine.deploy(() => this.checked(body));
-    return answer;
+    else {
+      await this.engine.deploy(() => this.checked(body));
+      this.finished += 1;
+    }
+    return { authDiff: { added: [], removed: [] }, definitionDiffs: {}, componentDiffs: {} };
   }
 
   /** The deployment to activate, after the checks that are made at the last moment. */
   private checked(body: Record<string, unknown>): Deployment {
-    const started = body["startPush"] as { schemaChange?: unknown } | undefined;
-    const pending = this.find(started?.schemaChange);
-    if (pending === null) throw new UserError("RaceDetected", "Another push was started after this one");
+    const started = body["startPush"];
+    const pending = this.find(isJsonObject(started) ? started["schemaChange"] : null);
+    if (pending === null) throw new UserError("RaceDetected", OVERTAKEN);
     if (pending.env !== this.envKey()) throw new UserError("RaceDetected", "Environment variables have changed during push");
     const { deployment } = pending;
     this.checkEnvironment(deployment.root as Component);
     const found = firstInvalidDocument(this.engine, deployment);
     if (found !== null) throw new UserError("SchemaValidationFailed", found.error);
-    if (body["dryRun"] !== true) this.pending = null;
+    if (body["dryRun"] === true) return deployment;
+    checkTableCount(this.engine, deployment);
+    this.pending = null;
     return deployment;
   }
 
   private checkEnvironment(app: Component): void {
     const missing = app.definition.config.env.filter((item) => !item.optional && !this.engine.env.has(item.name)).map((item) => item.name);
     if (missing.length > 0) {
-      throw new UserError("MissingEnvironmentVariables", `Hit an error while pushing:\nRequired environment variables are not set: ${missing.join(", ")}.`);
+      throw new UserError("MissingEnvironmentVariables", `Required environment variables are not set: ${missing.join(", ")}.`);
     }
     for (const item of app.definition.config.env) {
       const value = this.engine.env.get(item.name);
       if (value !== undefined && checkValue(item.validator, value, { tableName: () => null }) !== null) {
-        throw new UserError("InvalidEnvironmentVariable", `Hit an error while pushing:\nEnvironment variable ${item.name} does not match its declared validator`);
+        throw new UserError("InvalidEnvironmentVariable", `Environment variable ${item.name} does not match its declared validator`);
       }
     }
+  }
+}
+
+/** Errors of everything after the decoding of a request. */
+async function prefixed<T>(work: () => T | Promise<T>): Promise<T> {
+  const prefix = "Hit an error while pushing:\n";
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof UserError) throw new UserError(error.code, prefix + error.message, undefined, error.status);
+    if (error instanceof JsFailure) throw new UserError("InvalidModules", prefix + error.text);
+    throw error;
   }
 }
 
@@ -328,61 +272,4 @@ async function evaluateAuth(evaluator: Evaluator, def: string, raw: RawDefinitio
     }
     throw error;
   }
-}
-
-function describeComponent(component: Component): unknown {
-  const routes = component.definition.modules.get("http.js")?.httpRoutes ?? null;
-  return {
-    definitionPath: component.definition.path,
-    componentPath: component.path,
-    args: {},
-    childComponents: Object.fromEntries([...component.children].map(([name, child]) => [name, describeComponent(child)])),
-    httpRoutes: { httpModuleRoutes: routes, mounts: [...component.definition.config.httpMounts.keys()] },
-    exports: {},
-  };
-}
-
-function indexDiff(before: Schema | null, after: Schema | null): unknown {
-  const list = (schema: Schema | null): Map<string, DatabaseIndex> =>
-    new Map([...(schema?.tables.values() ?? [])].flatMap((table) => table.indexes.map((index): [string, DatabaseIndex] => [`${table.name}.${index.name}`, index])));
-  const old = list(before);
-  const now = list(after);
-  const shown = (name: string, index: DatabaseIndex): unknown => ({ name, type: "database", fields: index.fields, staged: index.staged });
-  const same = (a: DatabaseIndex | undefined, b: DatabaseIndex): boolean => a !== undefined && a.fields.join() === b.fields.join();
-  const flipped = (staged: boolean): unknown[] =>
-    [...now].filter(([name, index]) => same(old.get(name), index) && old.get(name)?.staged !== index.staged && index.staged === staged).map(([name, index]) => shown(name, index));
-  return {
-    added_indexes: [...now].filter(([name, index]) => !same(old.get(name), index)).map(([name, index]) => shown(name, index)),
-    removed_indexes: [...old].filter(([name, index]) => !now.has(name) || !same(now.get(name), index)).map(([name, index]) => shown(name, index)),
-    enabled_indexes: flipped(false),
-    disabled_indexes: flipped(true),
-  };
-}
-
-function strings(json: unknown): string[] {
-  return Array.isArray(json) ? json.map(String) : [];
-}
-
-function optionalModule(json: unknown): ModuleSource | null {
-  return json === null || json === undefined ? null : parseModule(json as RawModule);
-}
-
-function modules(json: unknown): ModuleSource[] {
-  return Array.isArray(json) ? json.map((raw) => parseModule(raw as RawModule)) : [];
-}
-
-function parseModule(raw: RawModule): ModuleSource {
-  if (typeof raw !== "object" || raw === null || typeof raw.path !== "string" || typeof raw.source !== "string") throw new UserError("InvalidConfig", "Invalid module in the push");
-  const module: ModuleSource = { path: raw.path, source: raw.source, environment: raw.environment === "node" ? "node" : "isolate" };
-  if (typeof raw.sourceMap === "string") module.sourceMap = raw.sourceMap;
-  return module;
-}
-
-/** Each component of a path: letters, digits, `_`, `.`, at most 64 bytes, at least one alphanumeric. */
-function checkModulePath(path: string): void {
-  const valid = path.split("/").every((part) => /^[A-Za-z0-9_.]{1,64}$/.test(part) && /[A-Za-z0-9]/.test(part));
-  if (!valid) {
-    throw new UserError("InvalidConfig", `${path} is not a valid path to a Convex module. Path component can only contain alphanumeric characters, underscores, or periods.`);
-  }
-  if (path.startsWith("_system/")) throw new UserError("InvalidConfig", `${path} is not a valid path to a Convex module.`);
 }

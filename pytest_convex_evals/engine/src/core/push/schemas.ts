@@ -1,7 +1,7 @@
 /** Stored data against a pushed schema, and the change of tables and indexes when it becomes active. */
 
 import { makeTable, tableKey, withIndexes, withTexts, type Table } from "../db/tables.js";
-import { freeTableNumber, SYSTEM_TABLES } from "../db/database.js";
+import { checkTables, freeTableNumbers, SYSTEM_TABLES } from "../db/database.js";
 import { withoutSystemFields } from "../db/documents.js";
 import type { Component, Deployment } from "../deployment.js";
 import type { Engine } from "../engine.js";
@@ -50,6 +50,15 @@ function firstInvalid(engine: Engine, component: Component, table: Table, type: 
   return null;
 }
 
+/** Refuses schemas that need more tables than a component may have, with those that it has already. */
+export function checkTableCount(engine: Engine, deployment: Deployment): void {
+  for (const { path, definition } of deployment.components()) {
+    const names = new Set(definition.schema?.tables.keys());
+    for (const table of engine.db.snapshot.tables.values()) if (table.namespace === path && !SYSTEM_TABLES.has(table.name)) names.add(table.name);
+    checkTables(names.size);
+  }
+}
+
 /** Tables with the indexes of a deployment, and the schemas that it enforces. */
 export interface Prepared {
   tables: Map<string, Table>;
@@ -75,9 +84,10 @@ function prepareComponent({ tables, schemas }: Prepared, component: Component): 
   const { schema } = component.definition;
   addSystemTables(tables, path);
   const declared = [...(schema?.tables.values() ?? [])];
+  const number = freeTableNumbers(tables, path);
   for (const table of [...declared.filter((item) => item.indexes.length > 0), ...declared.filter((item) => item.indexes.length === 0)]) {
     const key = tableKey(path, table.name);
-    if (!tables.has(key)) tables.set(key, makeTable(path, table.name, freeTableNumber(tables, path)));
+    if (!tables.has(key)) tables.set(key, makeTable(path, table.name, number()));
   }
   for (const [key, table] of tables) {
     if (table.namespace !== path || SYSTEM_TABLES.has(table.name)) continue;

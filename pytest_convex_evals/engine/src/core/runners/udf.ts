@@ -16,6 +16,8 @@ import type { Watchdog } from "./watchdog.js";
 /** Processor time shared by a tree of calls. */
 export interface Budget {
   usedNs: number;
+  /** Spent on system calls. */
+  systemNs: number;
   readonly limitNs: number;
   readonly message: string;
 }
@@ -23,7 +25,7 @@ export interface Budget {
 export const MS = 1e6;
 
 export function userBudget(): Budget {
-  return { usedNs: 0, limitNs: 1000 * MS, message: "Function execution timed out (maximum duration: 1s)" };
+  return { usedNs: 0, systemNs: 0, limitNs: 1000 * MS, message: "Function execution timed out (maximum duration: 1s)" };
 }
 
 /** Ends the call tree; not catchable by user code. */
@@ -75,6 +77,17 @@ const STEP_OVERHEAD_NS = 40_000;
 const WATCH_MS = 40;
 const MAX_WALL_MS = 60_000;
 const MAX_SYSCALLS_PER_STEP = 100_000;
+
+const MAX_SYSTEM_NS = 15_000 * MS;
+/** What a step of system calls is charged at least, however fast it was: a loop of cheap ones must end too. */
+const STEP_CHARGE_NS = 200_000;
+const TOO_MANY_OPERATIONS = "Your request timed out performing too many system operations.";
+
+/** Charges a step of system calls. */
+export function chargeSystem(budget: Budget, elapsedMs: number): void {
+  budget.systemNs += Math.max(STEP_CHARGE_NS, elapsedMs * MS);
+  if (budget.systemNs > MAX_SYSTEM_NS) throw new Terminated(TOO_MANY_OPERATIONS);
+}
 
 export class UdfRunner {
   private process: RunnerProcess | null = null;
@@ -197,7 +210,7 @@ export class UdfRunner {
       if (process.cpuNs() - step.startedNs + step.handler.budget.usedNs > step.handler.budget.limitNs) {
         this.abandon(step, process, new Terminated(step.handler.budget.message));
       } else if (performance.now() - since > MAX_WALL_MS) {
-        this.abandon(step, process, new Terminated("Your request timed out performing too many system operations."));
+        this.abandon(step, process, new Terminated(TOO_MANY_OPERATIONS));
       } else this.watch(step, process, since);
     }, WATCH_MS).unref();
   }

@@ -1,7 +1,8 @@
 /** A parsed schema: its tables, indexes and document validators, its stored JSON form, and the checks made when it is pushed. */
 
 import { UserError } from "../errors.js";
-import { identifierProblem, parseFieldPath } from "../values/names.js";
+import { identifierProblem, fieldPathOf } from "../values/names.js";
+import { listOf, objectOf, parseJson, textOf, type JsonObject } from "../values/json.js";
 import type { Json } from "../values/value.js";
 import { canBeVector, canContainField, parseValidator, validatorJson, type Validator } from "../validators/validator.js";
 
@@ -44,31 +45,30 @@ function fail(code: string, message: string): never {
   throw new UserError(code, message);
 }
 
+function noSchema(): never {
+  return fail("InvalidSchemaExport", "Default export from schema file isn't a Convex schema.");
+}
+
 /** Parses the text that `schema.export()` returns and makes every check of a push. */
 export function parseSchema(text: string): Schema {
-  let raw: { tables?: unknown; schemaValidation?: unknown };
-  try {
-    raw = JSON.parse(text) as typeof raw;
-  } catch {
-    fail("InvalidSchemaExport", "Default export from schema file isn't a Convex schema.");
-  }
-  if (!Array.isArray(raw.tables)) fail("InvalidSchemaExport", "Default export from schema file isn't a Convex schema.");
-  const parsed = (raw.tables as Record<string, unknown>[]).map(parseTable);
+  const raw = objectOf(parseJson(text, noSchema), noSchema);
+  if (!Array.isArray(raw["tables"])) noSchema();
+  const parsed = listOf(raw["tables"], noSchema).map((table) => parseTable(objectOf(table, noSchema)));
   parsed.sort((a, b) => (a.name < b.name ? -1 : 1));
-  const schema: Schema = { tables: new Map(parsed.map((table) => [table.name, table])), schemaValidation: raw.schemaValidation !== false };
+  const schema: Schema = { tables: new Map(parsed.map((table) => [table.name, table])), schemaValidation: raw["schemaValidation"] !== false };
   for (const table of parsed) checkTable(table);
   if (schema.schemaValidation) for (const table of parsed) checkFields(table);
   return schema;
 }
 
-function parseTable(raw: Record<string, unknown>): SchemaTable {
-  const name = String(raw["tableName"]);
+function parseTable(raw: JsonObject): SchemaTable {
+  const name = textOf(raw["tableName"], noSchema);
   const documentType = parseDocumentType(raw["documentType"]);
   const problem = identifierProblem(name);
   if (problem !== null) fail("InvalidTableName", `Invalid table name: "${name}". ${problem}`);
   if (name.startsWith("_")) fail("TableNameReserved", `${name} is a reserved table name.`);
   const lists = ["indexes", "stagedDbIndexes", "searchIndexes", "stagedSearchIndexes", "vectorIndexes", "stagedVectorIndexes"];
-  const list = (key: string): Record<string, unknown>[] => (Array.isArray(raw[key]) ? (raw[key] as Record<string, unknown>[]) : []);
+  const list = (key: string): JsonObject[] => listOf(raw[key], noSchema).map((index) => objectOf(index, noSchema));
   if (lists.reduce((sum, key) => sum + list(key).length, 0) > MAX_INDEXES) {
     fail("TooManyIndexes", `Table "${name}" cannot have more than ${MAX_INDEXES} indexes.`);
   }
@@ -119,8 +119,8 @@ function flatten(validator: Validator): Validator[] {
   return validator.type === "union" ? validator.members.flatMap(flatten) : [validator];
 }
 
-function indexName(table: string, raw: Record<string, unknown>): string {
-  const name = String(raw["indexDescriptor"]);
+function indexName(table: string, raw: JsonObject): string {
+  const name = textOf(raw["indexDescriptor"], noSchema);
   if (identifierProblem(name) !== null) {
     fail(
       "InvalidIndexName",
@@ -130,17 +130,15 @@ function indexName(table: string, raw: Record<string, unknown>): string {
   return name;
 }
 
-function checkPath(table: string, index: string, field: unknown): string {
-  try {
-    return parseFieldPath(String(field)).join(".");
-  } catch {
-    return fail("InvalidIndexField", `In table "${table}": In index "${index}": Invalid index field: "${String(field)}"`);
-  }
+function checkPath(table: string, index: string, json: unknown): string {
+  const field = textOf(json, noSchema);
+  const path = fieldPathOf(field);
+  return path === null ? fail("InvalidIndexField", `In table "${table}": In index "${index}": Invalid index field: "${field}"`) : path.join(".");
 }
 
-function parseDatabaseIndex(table: string, raw: Record<string, unknown>, staged: boolean): DatabaseIndex {
+function parseDatabaseIndex(table: string, raw: JsonObject, staged: boolean): DatabaseIndex {
   const name = indexName(table, raw);
-  const fields = (Array.isArray(raw["fields"]) ? raw["fields"] : []).map((field) => checkPath(table, name, field));
+  const fields = listOf(raw["fields"], noSchema).map((field) => checkPath(table, name, field));
   const inIndex = `In table "${table}": In index "${name}": `;
   if (fields.length + 1 > MAX_FIELDS) fail("IndexTooManyFields", `${inIndex}Indexes may have up to ${MAX_FIELDS} fields.`);
   if (fields.includes("_id")) {
@@ -156,24 +154,24 @@ function parseDatabaseIndex(table: string, raw: Record<string, unknown>, staged:
   return { name, fields: [...fields, "_creationTime"], staged };
 }
 
-function filterFields(table: string, name: string, raw: Record<string, unknown>): string[] {
-  const fields = (Array.isArray(raw["filterFields"]) ? raw["filterFields"] : []).map((field) => checkPath(table, name, field));
+function filterFields(table: string, name: string, raw: JsonObject): string[] {
+  const fields = listOf(raw["filterFields"], noSchema).map((field) => checkPath(table, name, field));
   if (fields.length > MAX_FILTER_FIELDS) {
     fail("IndexTooManyFilterFields", `In table "${table}": In index "${name}": Search indexes may have up to ${MAX_FILTER_FIELDS} filter fields.`);
   }
   return [...new Set(fields)].sort();
 }
 
-function parseSearchIndex(table: string, raw: Record<string, unknown>, staged: boolean): SearchIndex {
+function parseSearchIndex(table: string, raw: JsonObject, staged: boolean): SearchIndex {
   const name = indexName(table, raw);
   return { name, searchField: checkPath(table, name, raw["searchField"]), filterFields: filterFields(table, name, raw), staged };
 }
 
-function parseVectorIndex(table: string, raw: Record<string, unknown>, staged: boolean): VectorIndex {
+function parseVectorIndex(table: string, raw: JsonObject, staged: boolean): VectorIndex {
   const name = indexName(table, raw);
   const vectorField = checkPath(table, name, raw["vectorField"]);
   const filters = filterFields(table, name, raw);
-  const dimensions = Number(raw["dimensions"]);
+  const dimensions = typeof raw["dimensions"] === "number" ? raw["dimensions"] : noSchema();
   if (!Number.isInteger(dimensions) || dimensions < 2 || dimensions > 4096) {
     fail("InvalidVectorDimensionError", `In table "${table}": In index "${name}": Dimensions ${dimensions} must be between 2 and 4096.`);
   }

@@ -19,13 +19,22 @@ export function isIdentifier(name: string): boolean {
 }
 
 export function parseFieldPath(text: string): FieldPath {
-  const trimmed = text.replace(/^\.+|\.+$/g, "");
-  const parts = trimmed.split(".");
+  const parts = partsOf(text);
   for (const part of parts) {
     const problem = identifierProblem(part);
     if (problem !== null) throw new UserError("InvalidFieldPath", `Invalid field path "${text}": ${problem}`);
   }
   return parts;
+}
+
+/** The path, or null when a part of it is no identifier. */
+export function fieldPathOf(text: string): FieldPath | null {
+  const parts = partsOf(text);
+  return parts.every(isIdentifier) ? parts : null;
+}
+
+function partsOf(text: string): string[] {
+  return text.replace(/^\.+|\.+$/g, "").split(".");
 }
 
 /** Field paths traverse objects only. */
