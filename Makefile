@@ -20,7 +20,7 @@ define attempt
 	@$(2) || { echo; echo "set-up failed: $(1)"; echo "  command:    $(2)"; echo "  what to do: $(3)"; exit 1; }
 endef
 
-.PHONY: help setup evals test lint types format compat bench fuzz soak lock clean
+.PHONY: help setup evals test lint types format compat bench fuzz soak durability lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -68,6 +68,9 @@ fuzz: setup ## hostile input for the engine; FUZZ_SECONDS=600, FUZZ_SEED=N repea
 
 soak: setup ## eight clients and 10,000 mutations that overlap
 	@SOAK_MUTATIONS=10000 $(BIN)/pytest tests/engine/test_concurrency.py -q $(ARGS)
+
+durability: setup ## 200 kills under load with a data folder; DURABILITY_SEED=N repeats the moments
+	@DURABILITY_KILLS=200 $(BIN)/pytest tests/engine/test_durable_crash.py -q -s $(ARGS)
 
 lock: $(VENV)/ready ## refresh the lock files from pyproject.toml and engine/package.json
 	@set -e; compile="$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet"; \
