@@ -94,7 +94,14 @@ class TwoWays:
         self._count += 1
         return self._one("cli", files), self._one("worker", files)
 
-    def _one(self, way: str, files: Mapping[str, str]) -> Outcome:
+    def reason_for_cli(self, files: Mapping[str, str]) -> str:
+        """Why the worker leaves a project to the CLI."""
+        self._count += 1
+        push = push_in_process(self._bench("worker", files), self._backends["worker"])  # type: ignore[arg-type]
+        assert isinstance(push, str), push
+        return push
+
+    def _bench(self, way: str, files: Mapping[str, str]) -> Bench:
         folder = self._root / f"{self._count:03}-{way:6}".replace(" ", "_")
         bench = Bench(None, None, folder, self.tools)  # type: ignore[arg-type]
         for name, text in files.items():
@@ -107,14 +114,17 @@ class TwoWays:
         packages = self.tools.packages().install(manifest)
         assert isinstance(packages, Path), packages
         link_packages(bench.project, packages)
-        backend = self._backends[way]
+        return bench
+
+    def _one(self, way: str, files: Mapping[str, str]) -> Outcome:
+        bench, backend = self._bench(way, files), self._backends[way]
         backend.begin(bench.project / "node_modules")
         push = push_by_cli(bench, backend, "") if way == "cli" else push_in_process(bench, backend)  # type: ignore[arg-type]
         assert isinstance(push, Push), f"left to the CLI: {push}"
-        assert not list((folder / "scratch").glob("convex*")), "temporary files are left"
+        assert not list((bench.folder / "scratch").glob("convex*")), "temporary files are left"
         return Outcome(
             accepted=push.accepted and backend.deployed(),
-            said=_told(push.said, folder, backend.url),
+            said=_told(push.said, bench.folder, backend.url),
             files=_files(bench.project),
             requests=backend.requests(),
             deployment=backend.deployment() if backend.deployed() else {},

@@ -23,6 +23,7 @@ interface Functions {
   runPush: (context: unknown, options: Record<string, unknown>) => Promise<void>;
   WatchContext: new (traceEvents: boolean, auth: null, isFirstPush: boolean) => unknown;
   Crash: new () => Error & { errorType?: unknown };
+  readProjectConfig: (context: unknown) => Promise<unknown>;
   showSpinner: (message: string) => void;
   stopSpinner: () => void;
   warnedUnknownKeys: Set<string>;
@@ -33,7 +34,7 @@ export interface Library {
   stage: Stage;
 }
 
-const NAMES = ["runPush", "WatchContext", "Crash", "showSpinner", "stopSpinner", "warnedUnknownKeys"];
+const NAMES = ["runPush", "WatchContext", "Crash", "readProjectConfig", "showSpinner", "stopSpinner", "warnedUnknownKeys"];
 const LAST_STATEMENT = /^void main\d*\(\);$/gm;
 const REPORT = "/api/deploy2/report_push_completed";
 

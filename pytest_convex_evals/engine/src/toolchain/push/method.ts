@@ -53,8 +53,19 @@ function requirePlain(project: string): void {
     throw new Unfit("manifest", "package.json does not list convex");
   }
   if (!existsSync(join(project, SCRATCH))) throw new Unfit("config", "there is no folder for temporary files beside the project");
-  if (existsSync(join(project, "convex.json")) && "authKit" in jsonOf(join(project, "convex.json"))) {
-    throw new Unfit("config", "convex.json asks for AuthKit");
+  if ("authKit" in jsonOf(join(project, "convex.json"))) throw new Unfit("config", "convex.json asks for AuthKit");
+}
+
+/** Some versions read convex.json before they push, and then refuse it in fewer words. */
+async function requireConfig({ functions, stage }: Library): Promise<void> {
+  if (!existsSync("convex.json") && !existsSync("src/convex.json")) return;
+  try {
+    await functions.readProjectConfig(new functions.WatchContext(false, null, true));
+  } catch {
+    throw new Unfit("config", "convex.json is refused");
+  } finally {
+    stage.end();
+    functions.warnedUnknownKeys.clear();
   }
 }
 
@@ -67,12 +78,13 @@ function jsonOf(path: string): Record<string, unknown> {
   }
 }
 
-async function push({ functions, stage }: Library, wanted: DeployParams): Promise<Deployed> {
+async function push(library: Library, wanted: DeployParams): Promise<Deployed> {
+  const { functions, stage } = library;
   const before = process.cwd();
   process.chdir(wanted.project);
-  const abandoned = stage.begin();
   try {
-    functions.warnedUnknownKeys.clear();
+    await requireConfig(library);
+    const abandoned = stage.begin();
     const context = new functions.WatchContext(false, null, true);
     functions.showSpinner("Preparing Convex functions...");
     await Promise.race([functions.runPush(context, optionsFor(wanted)), abandoned]);
