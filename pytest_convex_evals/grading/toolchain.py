@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.errors import Trouble
-from pytest_convex_evals.pipes import LineChild, Refused
+from pytest_convex_evals.pipes import Death, LineChild, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,33 +15,51 @@ if TYPE_CHECKING:
     from pytest_convex_evals.engine.setup import Toolchain
 
 _START_S = 30.0
+_MEMORY_MB = 800
+"""A worker that uses more ends after its answer."""
 _REPAIR = "run `convex-evals setup --force`"
 
 
 class ToolchainWorker:
-    """Starts on first need, starts again after a death, ends with `close`."""
+    """Starts on first need, starts again after an end of any kind, ends with `close`; any number of threads may ask."""
 
     def __init__(self, toolchain: Callable[[], Toolchain]) -> None:
         self._toolchain = toolchain
         self._child: LineChild | None = None
+        self._starting = threading.Lock()
 
     def request(self, op: str, params: dict[str, Any], *, deadline_s: float) -> Any:
-        """Ask and wait; whatever goes wrong is `Trouble`, and the next request gets a worker that works."""
-        child = self._child if self._child is not None and self._child.alive else self._start()
+        """Ask and wait; when the worker dies over it, ask a fresh one once more. What then goes wrong is `Trouble`."""
+        deadline = time.monotonic() + deadline_s
+        try:
+            return self._ask(op, params, deadline_s)
+        except Death:
+            if time.monotonic() > deadline:  # it did not even read what it was asked
+                raise
+        return self._ask(op, params, deadline_s)
+
+    def _ask(self, op: str, params: dict[str, Any], deadline_s: float) -> Any:
+        child = self._ready()
         try:
             return child.request(op, params, deadline_s=deadline_s)
         except Refused as refused:
             reason = f"{op} failed in the toolchain worker: {refused}"
             raise Trouble("toolchain", reason, remedy=_REPAIR) from None
         except Trouble:
-            self.close()
+            self._give_up(child)
             raise
 
+    def _ready(self) -> LineChild:
+        with self._starting:
+            if self._child is None or not self._child.alive:
+                self._give_up(self._child)
+                self._child = self._start()
+            return self._child
+
     def _start(self) -> LineChild:
-        self.close()
         toolchain = self._toolchain()
         child = LineChild(
-            [str(toolchain.node), str(toolchain.script("toolchain"))],
+            [str(toolchain.node), str(toolchain.script("toolchain")), str(_MEMORY_MB)],
             cwd=toolchain.folder,
             environment={},
             name="the toolchain worker",
@@ -47,11 +67,15 @@ class ToolchainWorker:
             remedy=_REPAIR,
         )
         child.greeting(_START_S)
-        self._child = child
         return child
+
+    def _give_up(self, child: LineChild | None) -> None:
+        """End this one; another thread may have started the next."""
+        if child is not None:
+            child.close()
+        if self._child is child:
+            self._child = None
 
     def close(self) -> None:
         """End the process and whatever it started."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.close()
+        self._give_up(self._child)

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { createServer, request as ask } from "node:http";
+import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { brotliDecompressSync } from "node:zlib";
 
@@ -38,6 +39,18 @@ const server = createServer((request, response) => {
     response.on("close", () => passed.destroy());
     passed.end(body);
   });
+});
+
+/** Some versions ask for the address of HTTP actions over a WebSocket. */
+server.on("upgrade", (request, socket, head) => {
+  const { hostname, port } = new URL(target);
+  const backend = connect(Number(port), hostname, () => {
+    const headers = request.rawHeaders.map((value, index) => (index % 2 === 0 ? `${value}: ` : `${value}\r\n`)).join("");
+    backend.write(`${request.method} ${request.url} HTTP/1.1\r\n${headers}\r\n`);
+    backend.write(head);
+    backend.pipe(socket).pipe(backend);
+  });
+  for (const side of [backend, socket]) side.on("error", () => (backend.destroy(), socket.destroy()));
 });
 
 server.listen(0, "127.0.0.1", () => {

@@ -26,6 +26,11 @@ LEFT_OUT = {
 }
 """What the CLI asks for itself, before and after it pushes."""
 
+OF_THE_CLI = re.compile(
+    r"Saved .* to \.env\.local$|▌ |- Preparing Convex functions\.\.\.$|✔ [0-9:]+ Convex functions ready! "
+)
+"""What it says about itself."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -82,7 +87,7 @@ class Recorded:
 
 
 class TwoWays:
-    """Two backends and one toolchain worker for all projects: whatever a push leaves in the worker meets the next one."""
+    """Two backends and one toolchain worker for all projects: what a push leaves in the worker meets the next one."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._count = root, 0
@@ -141,8 +146,7 @@ def _told(said: str, folder: Path, url: str) -> list[str]:
     for text, name in ((str(folder), "FOLDER"), (str(folder.resolve()), "FOLDER"), (url, "URL")):
         said = said.replace(text, name)
     said = re.sub(r"\[Request ID: [0-9a-f]+\]", "[Request ID]", said)
-    own = re.compile(r"^(Saved .* to \.env\.local|▌ .*|- Preparing Convex functions\.\.\.|✔ .* Convex functions ready! .*|)$")
-    return [line for line in said.splitlines() if not own.match(line)]
+    return [line for line in said.splitlines() if line and not OF_THE_CLI.match(line)]
 
 
 def _files(project: Path) -> dict[str, str]:
