@@ -8,8 +8,9 @@
  * evaluate it.
  */
 import { createHash } from "node:crypto";
-import { readFileSync, realpathSync } from "node:fs";
+import fs, { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
+import zlib from "node:zlib";
 
 import { loadEsbuild } from "./esbuild.js";
 import { load } from "./loader.js";
@@ -64,6 +65,10 @@ function create(cli: Cli, source: string): Library {
   const functions = load(cli.script, source.replace(LAST_STATEMENT, handOut), {
     globals: { process: stage.process, console: stage.console, fetch: (input: string | URL | Request, init?: RequestInit) => ask(stage, input, init) },
     modules: {
+      fs: () => lightFs,
+      "node:fs": () => lightFs,
+      zlib: () => lightZlib,
+      "node:zlib": () => lightZlib,
       process: () => stage.process,
       "node:process": () => stage.process,
       esbuild: (real) => (esbuild ??= loadEsbuild(real, (text) => stage.say(text))),
@@ -74,6 +79,16 @@ function create(cli: Cli, source: string): Library {
   if (missing.length > 0) throw new Unfit("library", `the CLI of convex ${cli.version} has no ${missing.join(", ")}`);
   return { functions, stage };
 }
+
+/** Generated files need not survive a power cut. */
+const lightFs = { ...fs, fsyncSync: () => undefined };
+
+/** What travels over loopback is not worth much packing. */
+const lightZlib = {
+  ...zlib,
+  brotliCompress: (data: string | Buffer, _options: unknown, done: zlib.CompressCallback): void =>
+    zlib.brotliCompress(data, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 0 } }, done),
+};
 
 /** Requests of the CLI; a backend that is gone ends the push at once, where the CLI would ask again for half a minute. */
 async function ask(stage: Stage, input: string | URL | Request, init?: RequestInit): Promise<Response> {
