@@ -74,6 +74,13 @@ def test_each_version_pushes_as_its_own_cli_does(version: str, two_ways: TwoWays
         agreed(two_ways.push(with_convex({**ACCEPTED, **REFUSED}[name], version)))
 
 
+def test_a_component_from_a_package_is_the_same_when_it_is_pushed_again(two_ways: TwoWays):
+    answer = load_eval(REPOSITORY / "evals" / "007-components" / "004-choose_aggregate" / "TASK.txt").answer_files()
+    first, second = (agreed(two_ways.push(answer)) for _ in range(2))
+    assert first.accepted
+    assert second.requests == first.requests
+
+
 def test_packages_outside_the_bundle_are_named_alike(two_ways: TwoWays):
     project = {
         "package.json": json.dumps({"dependencies": {"convex": "1.48.0", "typescript": "5.9.3"}}),

@@ -47,6 +47,11 @@ ACCEPTED: dict[str, dict[str, str]] = {
         "backend/schema.ts": SCHEMA,
         "backend/notes.ts": NOTES,
     },
+    "a tsconfig that gives a package another meaning": {
+        **PLAIN,
+        "tsconfig.json": json.dumps({"compilerOptions": {"paths": {"convex/server": ["./convex/lib/server.ts"]}}}),
+        "convex/lib/server.ts": 'export * from "../../node_modules/convex/dist/esm/server/index.js"; export const more = 1;',
+    },
     "CommonJS types": {"convex.json": json.dumps({"generateCommonJSApi": True, "node": {"nodeVersion": "22"}}), **PLAIN},
 }  # fmt: skip
 
