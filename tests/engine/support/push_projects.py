@@ -50,7 +50,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "a tsconfig that gives a package another meaning": {
         **PLAIN,
         "tsconfig.json": json.dumps({"compilerOptions": {"paths": {"convex/server": ["./convex/lib/server.ts"]}}}),
-        "convex/lib/server.ts": 'export * from "../../node_modules/convex/dist/esm/server/index.js"; export const more = 1;',
+        "convex/lib/server.ts": 'import { defineApp as real } from "../../node_modules/convex/dist/esm/server/index.js"; export * from "../../node_modules/convex/dist/esm/server/index.js"; export const defineApp = () => { const app = real(); return app; };',
     },
     "CommonJS types": {"convex.json": json.dumps({"generateCommonJSApi": True, "node": {"nodeVersion": "22"}}), **PLAIN},
 }  # fmt: skip

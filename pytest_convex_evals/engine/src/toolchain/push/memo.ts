@@ -44,7 +44,7 @@ function keyOf(options: BuildOptions, folder: string, set: string): string | und
   const plugins = (options.plugins ?? []).map(({ name }) => name);
   const madeUp = paths.length === 1 && plugins.includes(MADE_UP_CONFIG) && !hasTsconfig(dirname(resolve(folder, paths[0] as string)), folder);
   if (!madeUp && !paths.every((path) => isInside(path, set))) return undefined;
-  const told = JSON.stringify([relative(folder, set), plugins, { ...options, plugins: undefined }]);
+  const told = JSON.stringify([relative(folder, set), plugins, { ...options, plugins: undefined, absWorkingDir: undefined }]);
   return told.replaceAll(folder + sep, "");
 }
 
