@@ -54,7 +54,7 @@ class DeployStep:
         backend = bench.tools.backend()
         bench.backend = backend
         backend.use_packages(bench.project / "node_modules")
-        (bench.folder / "scratch").mkdir(exist_ok=True)
+        make_room(bench)
         push = push_in_process(bench, backend)
         if isinstance(push, str):
             push = push_by_cli(bench, backend, push)
@@ -65,6 +65,15 @@ class DeployStep:
         if backend.runner_deaths():
             raise Trouble("cage", "the process that runs the submission died during the push")
         return StepResult(Failed(cause="push", reason=_reason(push.said)), notes=push.notes)
+
+
+def make_room(bench: Bench) -> None:
+    """What a push needs beside the project: room for temporary files, and a tsconfig that says nothing.
+
+    Without it esbuild would take the next one above, which belongs to somebody else.
+    """
+    (bench.folder / "scratch").mkdir(exist_ok=True)
+    (bench.folder / "tsconfig.json").write_text("{}\n", encoding="utf-8")
 
 
 def _cli(bench: Bench) -> Path:

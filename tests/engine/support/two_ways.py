@@ -13,7 +13,7 @@ from pytest_convex_evals.engine.setup import ensure_toolchain, toolchain_root
 from pytest_convex_evals.grading.manifest import read_manifest
 from pytest_convex_evals.grading.packages import link_packages
 from pytest_convex_evals.grading.steps.base import Bench
-from pytest_convex_evals.grading.steps.deploy import Push, push_by_cli, push_in_process
+from pytest_convex_evals.grading.steps.deploy import Push, make_room, push_by_cli, push_in_process
 from pytest_convex_evals.grading.tools import Tools
 
 from .lines import LineProcess
@@ -113,7 +113,7 @@ class TwoWays:
             path = bench.project / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        (folder / "scratch").mkdir()
+        make_room(bench)
         manifest = read_manifest(files["package.json"])
         assert not hasattr(manifest, "reason"), manifest
         packages = self.tools.packages().install(manifest)
