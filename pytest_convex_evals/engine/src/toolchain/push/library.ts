@@ -96,7 +96,8 @@ async function ask(stage: Stage, input: string | URL | Request, init?: RequestIn
   // Times that nobody reads; nobody would wait for the answer either.
   if (url.pathname === REPORT) return Response.json(null);
   try {
-    return await fetch(input, init);
+    // The second one has a fresh connection: an idle one may be closed in the moment in which it is used.
+    return await fetch(input, init).catch(() => fetch(input, init));
   } catch (error) {
     return stage.give(new Unfit("unreachable", `${url.pathname} of the backend cannot be reached: ${(error as Error).message}`));
   }
