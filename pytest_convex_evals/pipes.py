@@ -170,7 +170,7 @@ class LineChild:
         lines = self._stderr.decode(errors="replace").splitlines()
         said = "\n".join(line for line in lines if line.strip() and not line.startswith("    at "))
         tail = f": {said[-600:]}" if said else ""
-        return self._trouble(f"died {when} (exit code {code}){tail}")
+        return Death(self._cause, f"{self._name} died {when} (exit code {code}){tail}", remedy=self._remedy)
 
     @property
     def alive(self) -> bool:
@@ -209,3 +209,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not a defect
 
 class Silence(Trouble):
     """The child did not answer in time."""
+
+
+class Death(Trouble):
+    """The child ended while something was asked of it."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.errors import Trouble, disk_trouble
 from pytest_convex_evals.files import write_json
 from pytest_convex_evals.grading.steps.base import Bench, Step
 from pytest_convex_evals.grading.steps.deploy import DeployStep
@@ -17,7 +19,7 @@ from pytest_convex_evals.grading.steps.filesystem import FilesystemStep
 from pytest_convex_evals.grading.steps.install import InstallStep
 from pytest_convex_evals.records import Passed
 from pytest_convex_evals.submission import Submission
-from pytest_convex_evals.suite.fingerprint import eval_fingerprint, harness_fingerprint
+from pytest_convex_evals.suite.fingerprint import digest, harness_fingerprint
 
 if TYPE_CHECKING:
     from pytest_convex_evals.grading.tools import Tools
@@ -36,20 +38,56 @@ class Reference:
 
 def reference_of(item: Eval, tools: Tools) -> Reference:
     """From the cache, or by deploying the answer; an answer that cannot be deployed is our trouble."""
-    key = f"{eval_fingerprint(item)[:24]}-{harness_fingerprint()[:8]}"
-    path = tools.cache / "reference" / f"{key}.json"
+    files = item.answer_files()
+    answer = digest([(path, text.encode()) for path, text in sorted(files.items())])
+    path = tools.cache / "reference" / f"{answer[:24]}-{harness_fingerprint()[:8]}.json"
+    found = _read(path)
+    if found is None:
+        with _lock(path):
+            found = _read(path)
+            if found is None:
+                found = _deploy(item, files, tools)
+                _write(path, found)
+    return found
+
+
+def _sum(content: dict[str, Any]) -> str:
+    return digest([("reference", json.dumps(content, sort_keys=True).encode())])
+
+
+def _read(path: Path) -> Reference | None:
+    """An entry that is not whole is none."""
     try:
-        return Reference(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        found = _deploy(item, tools)
-        write_json(path, {"schema": found.schema, "functions": found.functions}, durable=False)
-        return found
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        content = entry["content"]
+        return Reference(**content) if entry["sum"] == _sum(content) else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
-def _deploy(item: Eval, tools: Tools) -> Reference:
+def _write(path: Path, found: Reference) -> None:
+    content = asdict(found)
+    with suppress(OSError):  # then it is computed again next time
+        write_json(path, {"sum": _sum(content), "content": content}, durable=False)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Whoever else wants the same waits, and then finds it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.with_name(f".{path.name}.lock").open("w")
+    except OSError as error:
+        raise disk_trouble(error, "the cache of references") from None
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _deploy(item: Eval, files: dict[str, str], tools: Tools) -> Reference:
     steps: tuple[Callable[[], Step], ...] = (FilesystemStep, InstallStep, DeployStep)
     with tempfile.TemporaryDirectory(prefix="convex-evals-reference-") as folder:
-        bench = Bench(item, Submission(item.answer_files()), Path(folder), tools)
+        bench = Bench(item, Submission(files), Path(folder), tools)
         try:
             for make in steps:
                 step = make()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.errors import Trouble
-from pytest_convex_evals.pipes import LineChild, Refused
+from pytest_convex_evals.pipes import Death, LineChild, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 _START_S = 30.0
 _YOUNG_HEAP = "--max-semi-space-size=64"
 """Type checking makes much garbage; with Node's default a fifth of the time goes into collecting it."""
+_MEMORY_MB = 800
+"""A worker that uses more ends after its answer."""
 _REPAIR = "run `convex-evals setup --force`"
 
 
 class ToolchainWorker:
-    """Starts on first need, starts again after a death, ends with `close`."""
+    """Starts on first need, starts again after an end of any kind, ends with `close`; any number of threads may ask."""
 
     def __init__(self, toolchain: Callable[[], Toolchain]) -> None:
         self._toolchain = toolchain
@@ -28,8 +31,17 @@ class ToolchainWorker:
         self._starting = threading.Lock()
 
     def request(self, op: str, params: dict[str, Any], *, deadline_s: float) -> Any:
-        """Ask and wait; whatever goes wrong is `Trouble`, and the next request gets a worker that works."""
-        child = self._running()
+        """Ask and wait; when the worker dies over it, ask a fresh one once more. What then goes wrong is `Trouble`."""
+        deadline = time.monotonic() + deadline_s
+        try:
+            return self._ask(op, params, deadline_s)
+        except Death:
+            if time.monotonic() > deadline:  # it did not even read what it was asked
+                raise
+        return self._ask(op, params, deadline_s)
+
+    def _ask(self, op: str, params: dict[str, Any], deadline_s: float) -> Any:
+        child = self._ready()
         try:
             return child.request(op, params, deadline_s=deadline_s)
         except Refused as refused:
@@ -39,23 +51,17 @@ class ToolchainWorker:
             self._give_up(child)
             raise
 
-    def _running(self) -> LineChild:
-        """One for all threads."""
+    def _ready(self) -> LineChild:
         with self._starting:
             if self._child is None or not self._child.alive:
-                self.close()
+                self._give_up(self._child)
                 self._child = self._start()
             return self._child
-
-    def _give_up(self, child: LineChild) -> None:
-        with self._starting:
-            if self._child is child:
-                self.close()
 
     def _start(self) -> LineChild:
         toolchain = self._toolchain()
         child = LineChild(
-            [str(toolchain.node), _YOUNG_HEAP, str(toolchain.script("toolchain"))],
+            [str(toolchain.node), _YOUNG_HEAP, str(toolchain.script("toolchain")), str(_MEMORY_MB)],
             cwd=toolchain.folder,
             environment={},
             name="the toolchain worker",
@@ -65,8 +71,13 @@ class ToolchainWorker:
         child.greeting(_START_S)
         return child
 
-    def close(self) -> None:
-        """End the process and whatever it started."""
-        child, self._child = self._child, None
+    def _give_up(self, child: LineChild | None) -> None:
+        """End this one; another thread may have started the next."""
         if child is not None:
             child.close()
+        if self._child is child:
+            self._child = None
+
+    def close(self) -> None:
+        """End the process and whatever it started."""
+        self._give_up(self._child)

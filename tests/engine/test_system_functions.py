@@ -20,7 +20,7 @@ FILES = {
 }
 
 
-def system(app: Core, name: str, kind: str = "Query", **args: object) -> object:
+def system(app: Core, name: str, kind: str = "Query", /, **args: object) -> object:
     return app.run(f"_system/{name}", args, identity="admin", kind=kind)
 
 
@@ -95,6 +95,14 @@ def test_the_schema_and_the_tables(fresh: Core) -> None:
     assert json.loads(system(fresh, "frontend/getSchemas")["active"]) == fresh.control("schema")
     assert system(fresh, "cli/tables", paginationOpts={"numItems": 10, "cursor": None})["page"] == [{"name": "rows"}]
     assert system(fresh, "frontend/getTableMapping")["10001"] == "rows"
+
+
+def test_variables_of_the_platform_can_be_asked_for_by_name(fresh: Core) -> None:
+    """The CLI of 1.31.7 to 1.35 finds the address of HTTP actions in this way."""
+    asked = "cli/queryEnvironmentVariables:get"
+    assert system(fresh, asked, name="CONVEX_SITE_URL") == {"name": "CONVEX_SITE_URL", "value": fresh.site}
+    assert system(fresh, asked, name="CONVEX_CLOUD_URL") == {"name": "CONVEX_CLOUD_URL", "value": fresh.url}
+    assert system(fresh, asked, name="NOTHING") is None
 
 
 def test_documents_are_changed_and_deleted(fresh: Core) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_convex_evals.grading.steps import deploy
 from pytest_convex_evals.records import CellRecord
-from tests.faults.conftest import GRADER, Bench
+from tests.faults.conftest import Bench
 from tests.faults.test_who_is_at_fault import outcome
 from tests.support.npm_registry import NpmRegistry
 from tests.support.process_tree import command_of, descendants, end, wait_until
@@ -75,6 +75,16 @@ def kill_when_running(part: str) -> int:
     return pid
 
 
+def wait_until_pushing(bench: Bench) -> None:
+    """Generated files are written before the backend is asked for anything."""
+    wait_until(lambda: list(bench.root.rglob("_generated/server.js")), "the push has begun")
+
+
+def wait_until_deployed(bench: Bench) -> None:
+    """The log of a push is written at its end."""
+    wait_until(lambda: list(bench.root.rglob("deploy.log")), "the push has ended")
+
+
 def test_npm_is_ours(bench, monkeypatch, tmp_path):
     hold = threading.Event()
     with NpmRegistry(before=hold.wait) as registry:
@@ -89,23 +99,37 @@ def test_npm_is_ours(bench, monkeypatch, tmp_path):
     assert outcome(record) == ("error", "registry")
 
 
+PUSHED_BY_CLI = {"convex.json": '{"authKit": {}}'}
+"""Something that the toolchain worker leaves to the CLI."""
+LONG_PUSH = {"convex/slow.ts": "const end = Date.now() + 1e9;\nfor (;;) if (Date.now() > end) break;\nexport {};\n"}
+"""Keeps the backend busy for some seconds."""
+
+
 def test_the_convex_cli_is_ours(bench):
-    cell = InBackground(bench)
+    cell = InBackground(bench, changes=PUSHED_BY_CLI)
     kill_when_running("convex/bin/main.js")
     assert outcome(cell.record()) == ("error", "tool")
 
 
 def test_the_backend_during_the_push_is_ours(bench):
-    cell = InBackground(bench)
-    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
+    cell = InBackground(bench, changes=LONG_PUSH)
+    wait_until_pushing(bench)
     kill_when_running("core.mjs")
     assert outcome(cell.record()) == ("error", "backend")
 
 
-def test_a_push_that_hangs_is_ours(bench, monkeypatch):
+def test_the_toolchain_worker_during_the_push_costs_nothing_but_time(bench):
+    cell = InBackground(bench, changes=LONG_PUSH)
+    wait_until_pushing(bench)
+    kill_when_running("toolchain.mjs")
+    assert outcome(cell.record()) == ("failed", "push")
+
+
+@pytest.mark.parametrize("way", [{}, PUSHED_BY_CLI], ids=["in the worker", "by the CLI"])
+def test_a_push_that_hangs_is_ours(way, bench, monkeypatch):
     monkeypatch.setattr(deploy, "PUSH_S", 8.0)
-    cell = InBackground(bench)
-    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
+    cell = InBackground(bench, changes=LONG_PUSH | way)
+    wait_until_pushing(bench)
     pid = wait_until(lambda: running("core.mjs"), "core.mjs runs")
     os.kill(pid, signal.SIGSTOP)
     assert outcome(cell.record()) == ("error", "tool")
@@ -113,26 +137,22 @@ def test_a_push_that_hangs_is_ours(bench, monkeypatch):
 
 def test_the_backend_during_tests_is_ours(bench):
     cell = InBackground(bench, grader=WAITING)
-    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
-    wait_until(lambda: not running("convex/bin/main.js"), "convex/bin/main.js has ended")
+    wait_until_deployed(bench)
     kill_when_running("core.mjs")
     record = cell.record()
     assert outcome(record) == ("error", "backend")
 
 
-def test_a_toolchain_worker_that_is_killed_once_costs_another_attempt_and_no_verdict(bench):
+def test_a_toolchain_worker_that_dies_is_replaced_within_the_cell(bench):
     cell = InBackground(bench, grader=WAITING)
-    kill_when_running("toolchain.mjs")
-    record = cell.record()
-    assert outcome(record) == ("passed", "")
-    assert record.attempt == 2
-    assert outcome(bench.grade(grader=GRADER)) == ("passed", "")
+    first = kill_when_running("toolchain.mjs")
+    assert outcome(cell.record()) == ("passed", "")
+    assert running("toolchain.mjs") not in {None, first}
 
 
 def test_a_runner_that_is_killed_once_costs_another_attempt_and_no_verdict(bench):
     cell = InBackground(bench, grader=WAITING)
-    wait_until(lambda: running("convex/bin/main.js"), "convex/bin/main.js runs")
-    wait_until(lambda: not running("convex/bin/main.js"), "convex/bin/main.js has ended")
+    wait_until_deployed(bench)
     kill_when_running("runner.mjs")
     record = cell.record()
     assert outcome(record) == ("passed", "")

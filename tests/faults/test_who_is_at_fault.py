@@ -159,6 +159,13 @@ def test_comments_do_not_switch_checks_off(bench, switch):
     assert {"tsc": "failed", "eslint": "failed"}.items() <= steps(record).items()
 
 
+def test_a_tsconfig_above_the_run_store_decides_nothing(bench):
+    paths = {"convex/server": ["./another.ts"], "convex/values": ["./another.ts"]}
+    (bench.root / "tsconfig.json").write_text(json.dumps({"compilerOptions": {"paths": paths}}))
+    (bench.root / "another.ts").write_text('throw new Error("from above");\n')
+    assert outcome(bench.grade()) == ("passed", "")
+
+
 def test_a_tsconfig_does_not_switch_checks_off(bench):
     config = json.dumps({"compilerOptions": {"strict": False, "noImplicitAny": False}, "include": []})
     loose = NOTES + "\nexport const loose = (x) => x;\n"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -86,20 +87,63 @@ def test_close_ends_the_process_and_may_be_called_twice(real):
     assert not is_running(pid)
 
 
-def test_a_worker_that_dies_in_the_middle_is_trouble_and_the_next_request_has_a_fresh_one(fake, tmp_path):
+def test_a_worker_that_dies_in_the_middle_is_replaced_and_asked_again(fake, tmp_path):
     dies_once = """
         import { existsSync, writeFileSync } from "node:fs";
         const first = !existsSync("seen"); writeFileSync("seen", "");
-        if (first) console.error("out of memory");
         if (first) process.kill(process.pid, "SIGKILL");
         console.log(JSON.stringify({id, ok: {fine: true}}));
     """
     imports, body = dies_once.strip().split("\n", 1)
     worker = fake(READY + imports.strip() + "\n" + EACH % body)
-    problem = trouble(worker)
+    assert worker.request("sources", FILES, deadline_s=30) == {"fine": True}
+    assert (tmp_path / "seen").exists()
+
+
+def test_a_worker_that_dies_twice_is_trouble(fake, tmp_path):
+    dies = """
+        import { appendFileSync } from "node:fs";
+        appendFileSync("seen", ".");
+        console.error("out of memory");
+        process.kill(process.pid, "SIGKILL");
+    """
+    imports, body = dies.strip().split("\n", 1)
+    problem = trouble(fake(READY + imports.strip() + "\n" + EACH % body))
     assert problem.reason == "the toolchain worker died while it worked on sources (exit code -9): out of memory"
     assert problem.remedy == REPAIR
-    assert worker.request("sources", FILES, deadline_s=30) == {"fine": True}
+    assert (tmp_path / "seen").read_text() == ".."
+
+
+def test_a_worker_that_has_grown_too_large_ends_after_its_answer(real, monkeypatch):
+    monkeypatch.setattr(module, "_MEMORY_MB", 1)
+    seen = set()
+    for _ in range(3):
+        assert isinstance(real.request("sources", FILES, deadline_s=60), dict)
+        seen.add(real._child.process.pid)
+    real._child.process.wait(60)
+    assert real._child.process.returncode == 0
+    assert len(seen) == 3
+
+
+def test_threads_that_ask_at_once_share_one_worker():
+    starts, answers = [], []
+
+    def toolchain() -> Toolchain:
+        starts.append(1)
+        return ensure_toolchain()
+
+    worker = ToolchainWorker(toolchain)
+    threads = [
+        threading.Thread(target=lambda: answers.append(worker.request("sources", FILES, deadline_s=60)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    worker.close()
+    assert len(answers) == 4
+    assert starts == [1]
 
 
 def test_a_silent_worker_is_killed_at_the_deadline(fake):

@@ -1,5 +1,7 @@
 """Pushing projects: in process for rules, by the real CLI for features."""
 
+import hashlib
+import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -29,6 +31,9 @@ class Bundler:
         self.lines = LineProcess([tools.node, Path(__file__).with_name("bundler.mjs"), tools.modules])
 
     def body(self, files: dict[str, str]) -> dict[str, Any]:
+        if folder := os.environ.get("RECORD_PROJECTS"):
+            text = json.dumps(files)
+            (Path(folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json").write_text(text)
         answer = self.lines.ask(files=files)
         if "failure" in answer:
             raise AssertionError(answer["failure"])

@@ -2,15 +2,17 @@
  * The trusted toolchain worker: JSON lines in, JSON lines out.
  *
  * A request `{"id", "op", "params"}` is answered by `{"id", "ok"}` or `{"id", "error": {"code", "message"}}`.
- * The first line says that the worker is ready. Submitted code is parsed here and never evaluated. The worker ends
- * when its stdin closes, and nothing but answers may reach stdout.
+ * The first line says that the worker is ready. Submitted code is parsed here and never evaluated. Requests are handled one after
+ * the other. The worker ends when its stdin closes, and after an answer when it uses more megabytes of memory than its argument
+ * says; nothing but answers may reach stdout.
  */
 import { createInterface } from "node:readline";
 import ts from "typescript";
 import { methods, RequestError } from "./methods.js";
 
 const write = process.stdout.write.bind(process.stdout);
-const answer = (line: unknown): void => void write(`${JSON.stringify(line)}\n`);
+const answer = (line: unknown): Promise<void> => new Promise((sent) => write(`${JSON.stringify(line)}\n`, () => sent()));
+const most = Number(process.argv[2] ?? Infinity) * 1024 * 1024;
 
 // A library that prints must not break the protocol.
 process.stdout.write = process.stderr.write.bind(process.stderr) as typeof process.stdout.write;
@@ -35,13 +37,14 @@ async function handle(line: string): Promise<void> {
     id = given ?? null;
     const run = methods.get(String(op));
     if (run === undefined) throw new RequestError("unknown_method", `there is no method ${JSON.stringify(op)}`);
-    answer({ id, ok: (await run(params)) ?? null });
+    await answer({ id, ok: (await run(params)) ?? null });
   } catch (error) {
-    answer({ id, error: fault(error) });
+    await answer({ id, error: fault(error) });
   }
 }
 
-answer({ ready: { typescript: ts.version, node: process.version } });
+await answer({ ready: { typescript: ts.version, node: process.version } });
 for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
   if (line.trim() !== "") await handle(line);
+  if (process.memoryUsage.rss() > most) process.exit(0);
 }

@@ -143,7 +143,7 @@ export const DEPLOYMENT_FUNCTIONS: [string, SystemFunction][] = [
   ["cli/queryEnvironmentVariables:default", query({}, environment)],
   ["cli/queryEnvironmentVariables:get", query({ name: string }, ({ engine, args }) => {
     const name = args["name"] as string;
-    const value = engine.env.get(name);
+    const value = engine.env.get(name) ?? engine.builtinEnv()[name];
     return value === undefined ? null : makeObject([["name", name], ["value", value]]);
   })],
   ["cli/tables:default", query({ paginationOpts: pagination }, cliTables)],
