@@ -260,7 +260,7 @@ export class Engine {
     this.udfRunner.warm();
     for (const runner of [this.actionRunner, this.nodeRunner]) {
       const wanted = runner.isStarted && !forAnother;
-      if (forAnother || runner.isUsed) runner.restart();
+      if (forAnother || runner.holdsAnything) runner.restart();
       if (wanted) runner.warm();
     }
   }

@@ -59,9 +59,9 @@ export class ActionRunnerClient {
     return this.lane !== null;
   }
 
-  /** Calls have run here, and may have left module state or work that nobody awaits. */
-  get isUsed(): boolean {
-    return this.lane?.isUsed === true || this.stalled.size > 0;
+  /** Something of earlier calls may be left: module state of Node actions, or work that nobody awaits. */
+  get holdsAnything(): boolean {
+    return this.stalled.size > 0 || (this.lane !== null && (this.lane.holdsAnything || this.lane.calls.size > 0));
   }
 
   warm(): void {
@@ -90,7 +90,7 @@ export class ActionRunnerClient {
   private enter(lane: Lane, start: StartOptions, payload: string, handler: ActionHandler): { result: Promise<{ done: Done; unawaited: string[] }> } {
     this.loadModules(lane);
     const call = this.nextCall++;
-    lane.isUsed = true;
+    if (this.kind === "node") lane.holdsAnything = true;
     const busySeconds = start.what === "analyze" ? IMPORT_SECONDS : (this.settings.actionSeconds ?? BUSY_SECONDS);
     const result = new Promise<{ done: Done; unawaited: string[] }>((resolve, reject) => {
       lane.calls.set(call, { handler, outstanding: new Map(), running: 0, waiting: [], busySeconds, resolve, reject });
@@ -110,6 +110,7 @@ export class ActionRunnerClient {
     const call = lane.calls.get(id);
     if (call === undefined) return;
     lane.calls.delete(id);
+    lane.holdsAnything = true;
     lane.process.send({ t: "drop", call: id });
     const seconds = TOTAL_SECONDS[this.kind];
     call.reject(
@@ -184,6 +185,7 @@ export class ActionRunnerClient {
         // Read first: a result that cannot be read ends the process, and with it every call that is still listed.
         const done: Done = header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) };
         lane.calls.delete(id);
+        if (call.outstanding.size > 0) lane.holdsAnything = true;
         call.resolve({ done, unawaited: [...call.outstanding.values()].filter((op) => !UNCOUNTED.has(op) || op === "host/fetch") });
         if (lane.calls.size === 0) this.afterLast(lane, Number(header["leaked"] ?? 0));
         break;

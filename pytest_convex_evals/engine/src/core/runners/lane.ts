@@ -42,7 +42,8 @@ export class Lane {
   readonly calls = new Map<number, Running>();
   /** What the process has loaded; compared by identity. */
   loaded: unknown = null;
-  isUsed = false;
+  /** Calls that ended have left something. */
+  holdsAnything = false;
   private sinceNs: number | null = null;
   private nextPing = 0;
   /** Who waits for the answer to which ping: an earlier one says nothing about what was sent after it. */
