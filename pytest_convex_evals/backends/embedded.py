@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_convex_evals.backends.base import CronJob, CronRun, FunctionError, Identity, ScheduledFunction, Usage
+from pytest_convex_evals.cage.levels import INSIDE, Cage
+from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.pipes import LineChild, Refused, Silence
@@ -18,6 +23,10 @@ _CONTROL_S = 30.0
 _ADVANCE_S = 60.0
 _MS = 1000.0
 _NOT_FOUND = "FunctionNotFound"
+_SCRIPT, _PACKAGES, _RELAY = f"{INSIDE}/runner.mjs", f"{INSIDE}/node_modules", f"{INSIDE}/relay"
+_ANY_PACKAGES = "/{packages}"
+"""The core puts the folder of the deployment's packages here."""
+_SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes
 
 
 class EmbeddedBackend:
@@ -25,10 +34,15 @@ class EmbeddedBackend:
 
     kind = "embedded"
 
-    def __init__(self, toolchain: Toolchain, options: Sequence[str] = ()) -> None:
+    def __init__(self, toolchain: Toolchain, options: Sequence[str] = (), *, cage: Cage | None = None) -> None:
         self._usage = Usage(0, 0, 0, 0)
+        self.relay: Path | None = None
+        """The folder of sockets that lead out of a cage to this backend; None when no cage cuts the network."""
+        if cage is not None and cage.isolates:
+            self.relay = Path(tempfile.mkdtemp(prefix="cage-", dir=_SHORT_PATHS))
+        caged = [] if cage is None else ["--cage", json.dumps(_runners(cage, toolchain, self.relay))]
         self._core = LineChild(
-            [str(toolchain.node), str(toolchain.script("core")), *options],
+            [str(toolchain.node), str(toolchain.script("core")), *caged, *options],
             cwd=toolchain.folder,
             environment={"PATH": os.defpath},
             name="the backend",
@@ -201,6 +215,23 @@ class EmbeddedBackend:
     def close(self) -> None:
         """End the core; its runner ends with it."""
         self._core.close()
+        if self.relay is not None:
+            shutil.rmtree(self.relay, ignore_errors=True)
+
+
+def _runners(cage: Cage, toolchain: Toolchain, relay: Path | None) -> dict[str, Any]:
+    """How the core starts its runners; only those of Node actions get packages and a network."""
+    script = toolchain.script("runner")
+    plain = Program(read={_SCRIPT: script}, limits=Limits(memory=1024 * MB))
+    node = Program(read={_SCRIPT: script, _PACKAGES: _ANY_PACKAGES, **({_RELAY: relay} if relay else {})})
+    return {
+        "prefix": cage.prefix(plain),
+        "nodePrefix": cage.prefix(node),
+        "node": cage.node_inside,
+        "script": cage.place(_SCRIPT, script),
+        "packages": _PACKAGES if cage.isolates else None,
+        "relay": {"inside": _RELAY, "outside": str(relay)} if relay else None,
+    }
 
 
 def _cron_status(status: Any) -> str:

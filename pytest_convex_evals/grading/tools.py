@@ -7,8 +7,10 @@ from pathlib import Path
 
 from pytest_convex_evals.backends.base import Backend
 from pytest_convex_evals.backends.embedded import EmbeddedBackend
+from pytest_convex_evals.cage.choice import AUTO, choose_cage
+from pytest_convex_evals.cage.levels import Cage
 from pytest_convex_evals.engine.setup import Toolchain
-from pytest_convex_evals.errors import SetupError, Trouble
+from pytest_convex_evals.errors import SettingsError, SetupError, Trouble
 from pytest_convex_evals.grading.packages import PackageStore
 from pytest_convex_evals.grading.toolchain import ToolchainWorker
 
@@ -16,11 +18,12 @@ _REPAIR = "run `convex-evals setup --force`"
 
 
 class Tools:
-    """Toolchain, package store, toolchain worker and backends."""
+    """Toolchain, cage, package store, toolchain worker and backends."""
 
-    def __init__(self, set_up: Callable[[], Toolchain], cache: Path) -> None:
+    def __init__(self, set_up: Callable[[], Toolchain], cache: Path, sandbox: str = AUTO) -> None:
         self._set_up = set_up
         self.cache = cache
+        self.sandbox = sandbox
         self._toolchain: Toolchain | None = None
         self.worker = ToolchainWorker(self.toolchain)
 
@@ -36,13 +39,20 @@ class Tools:
                 raise Trouble("toolchain", reason, remedy=_REPAIR) from None
         return self._toolchain
 
+    def cage(self) -> Cage:
+        """What submitted code runs in."""
+        try:
+            return choose_cage(self.sandbox, self.toolchain().node, self.cache)
+        except SettingsError as error:
+            raise Trouble("cage", str(error)) from None
+
     def packages(self) -> PackageStore:
         """Where the packages of submissions are installed."""
         return PackageStore(self.cache / "packages", self.toolchain())
 
     def backend(self) -> Backend:
         """A fresh, empty backend; whoever asks for it closes it."""
-        return EmbeddedBackend(self.toolchain())
+        return EmbeddedBackend(self.toolchain(), cage=self.cage())
 
     def close(self) -> None:
         """End what was started."""

@@ -10,12 +10,14 @@ import { SYSTEM_TABLES } from "./db/database.js";
 import { CursorCodec } from "./db/pagination.js";
 import { Deployment } from "./deployment.js";
 import { Caller } from "./functions/caller.js";
+import { aliases, isLoopback } from "./functions/fetch.js";
 import { LogStream } from "./functions/logs.js";
 import { Handles } from "./functions/paths.js";
 import { Pushes } from "./push/push.js";
 import { activateSchemas } from "./push/schemas.js";
 import { ActionRunnerClient } from "./runners/actions.js";
 import type { RunnerSettings } from "./runners/process.js";
+import { Relay } from "./runners/relay.js";
 import { UdfRunner } from "./runners/udf.js";
 import { Watchdog } from "./runners/watchdog.js";
 import { Files } from "./storage/files.js";
@@ -62,6 +64,7 @@ export class Engine {
   epoch = 0;
   private active = Deployment.empty();
   private readonly watchdog = new Watchdog();
+  private readonly relay: Relay | null;
   private readonly resetListeners = new Set<() => void>();
 
   constructor(private readonly settings: EngineSettings) {
@@ -71,6 +74,7 @@ export class Engine {
     this.udfRunner = new UdfRunner(settings.runner, this.watchdog, current);
     this.actionRunner = new ActionRunnerClient("action", settings.runner, this.watchdog, current, this.clock);
     this.nodeRunner = new ActionRunnerClient("node", settings.runner, this.watchdog, current, this.clock);
+    this.relay = settings.runner.relay === null ? null : new Relay(settings.runner.relay.outside);
     this.activity = new Activity(this);
     this.files = new Files(this, randomBytes(16).toString("hex"));
     this.caller = new Caller(this);
@@ -123,12 +127,25 @@ export class Engine {
 
   /** Where Node actions find packages that are not bundled: the folder that holds them, or null. */
   usePackages(folder: string | null): void {
-    this.settings.runner.packages = folder === null ? null : realpathSync(folder);
+    this.settings.runner.packageFolder = folder === null ? null : realpathSync(folder);
     this.nodeRunner.restart();
   }
 
   get packages(): string | null {
-    return this.settings.runner.packages ?? null;
+    return this.settings.runner.packageFolder ?? null;
+  }
+
+  /** Replaces what actions may reach beside the deployment itself; sockets of caged Node actions reach the same. */
+  async allowOrigins(origins: readonly string[]): Promise<void> {
+    this.allowedOrigins.clear();
+    for (const origin of origins.map((text) => new URL(text))) {
+      for (const name of isLoopback(origin) ? aliases(origin.origin) : [origin.origin]) this.allowedOrigins.add(name);
+    }
+    if (this.relay === null) return;
+    const reachable = [this.cloudUrl, this.siteUrl, ...this.allowedOrigins].map((text) => new URL(text)).filter(isLoopback);
+    const ports = [...new Set(reachable.map((url) => Number(url.port)))];
+    await this.relay.allow(ports);
+    this.nodeRunner.useReach(ports);
   }
 
   /** Drops all data, keeps the deployment; runners, scheduler and crons start anew. */
@@ -151,7 +168,7 @@ export class Engine {
     this.clock.startReal();
     this.active = Deployment.empty();
     this.env.clear();
-    this.allowedOrigins.clear();
+    void this.allowOrigins([]).catch((error: unknown) => this.report(error));
     this.logs.clear();
     this.crons.restart();
     this.prepareTables();
@@ -181,6 +198,7 @@ export class Engine {
     this.udfRunner.shutdown();
     this.actionRunner.restart();
     this.nodeRunner.restart();
+    this.relay?.close();
   }
 
   /** A defect or an operational failure in the background: told on stderr, never to a client. */

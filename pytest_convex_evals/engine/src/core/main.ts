@@ -8,8 +8,10 @@ import { parseArgs } from "node:util";
 import { Control } from "./control.js";
 import { Engine } from "./engine.js";
 import { HttpFront, VERSION } from "./http/server.js";
+import type { CageSettings, RunnerSettings } from "./runners/process.js";
 
 const HEAP_MEGABYTES = 128;
+const NO_CAGE: CageSettings = { prefix: [], nodePrefix: [], packages: null, relay: null };
 
 function port(text: string | undefined): number | null {
   return text === undefined ? null : Number(text);
@@ -22,21 +24,21 @@ async function main(): Promise<void> {
       "site-port": { type: "string" },
       "admin-key": { type: "string" },
       "instance-name": { type: "string" },
-      "runner-prefix": { type: "string" },
+      cage: { type: "string" },
       "runner-script": { type: "string" },
       "action-seconds": { type: "string" },
     },
   });
   const instanceName = values["instance-name"] ?? "carnitas";
   const adminKey = values["admin-key"] ?? `${instanceName}|${randomBytes(32).toString("hex")}`;
-  const prefix = values["runner-prefix"] === undefined ? [] : (JSON.parse(values["runner-prefix"]) as string[]);
+  const cage = { ...NO_CAGE, ...(JSON.parse(values.cage ?? "{}") as Partial<RunnerSettings>) };
   const engine = new Engine({
     instanceName,
     adminKey,
     runner: {
       script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
-      prefix,
       node: process.execPath,
+      ...cage,
       heapMegabytes: HEAP_MEGABYTES,
       ...(values["action-seconds"] === undefined ? {} : { actionSeconds: Number(values["action-seconds"]) }),
     },

@@ -4,6 +4,7 @@ import { Socket } from "node:net";
 
 import { encodeFrame, FrameReader, type Frame } from "../shared/frames.js";
 import type { RunnerKind, StartOptions } from "../shared/protocol.js";
+import { Reach } from "../shared/reach.js";
 import { describeModule } from "./analyze.js";
 import { READ_FD } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
@@ -31,6 +32,8 @@ export class ActionRunner {
   private readonly calls = new Map<number, ActionCall>();
   private readonly socket: Socket;
   private readonly node: NodeRealm | null;
+  private readonly reach = (process.argv[4] ?? "") === "" ? null : new Reach(process.argv[4] as string);
+  private reached: Promise<void> | null = null;
 
   constructor(kind: RunnerKind) {
     this.socket = new Socket({ fd: READ_FD, readable: true, writable: true });
@@ -78,6 +81,13 @@ export class ActionRunner {
       case "resolve":
         this.resolve(header, frame.payload);
         break;
+      case "reach": {
+        const reached = Promise.resolve(this.reach?.serve(header["ports"] as number[])).then(() => {
+          if (this.reached === reached) this.reached = null;
+        });
+        this.reached = reached;
+        break;
+      }
       case "ping":
         // Only after what was started before has yielded.
         setImmediate(() => this.send({ t: "pong", n: header["n"] }));
@@ -104,6 +114,7 @@ export class ActionRunner {
     clock = { now: start.now, at: performance.now(), virtual: start.frozen === true };
     const call: ActionCall = { id, start, finished: false, nextSyscall: 0, waiting: new Map() };
     this.calls.set(id, call);
+    if (this.reached !== null) await this.reached;
     try {
       if (this.node !== null) this.done(call, await this.node.run(call, payload));
       else await currentRealm.run({ dynamicImport: null }, () => this.runInRealm(call, payload));
