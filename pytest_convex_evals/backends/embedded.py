@@ -37,7 +37,6 @@ class EmbeddedBackend:
     def __init__(self, toolchain: Toolchain, options: Sequence[str] = (), *, cage: Cage | None = None) -> None:
         self._usage = Usage(0, 0, 0, 0)
         self.relay: Path | None = None
-        """The folder of sockets that lead out of a cage to this backend; None when no cage cuts the network."""
         if cage is not None and cage.isolates:
             self.relay = Path(tempfile.mkdtemp(prefix="cage-", dir=_SHORT_PATHS))
         caged = [] if cage is None else ["--cage", json.dumps(_runners(cage, toolchain, self.relay))]

@@ -15,8 +15,8 @@ from pytest_convex_evals.cage.filter import known_machine
 from pytest_convex_evals.cage.levels import LEVELS, Cage, Level, make_cage
 from pytest_convex_evals.cage.program import Program
 from pytest_convex_evals.errors import SettingsError
+from pytest_convex_evals.options import AUTO
 
-AUTO = "auto"
 _PROBE = Path(__file__).with_name("probe.mjs")
 _PROBE_S = 60.0
 REMEDIES: dict[Level, str] = {

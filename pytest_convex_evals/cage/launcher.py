@@ -108,7 +108,7 @@ def _build(words: list[list[str]]) -> None:
 
 def _refuse_calls(program: bytes) -> None:
     class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]  # noqa: RUF012
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
     _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
     _check(_libc.prctl(_SET_SECCOMP, 2, ctypes.byref(Program(len(program) // 8, program)), 0, 0), "seccomp")

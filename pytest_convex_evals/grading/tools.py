@@ -7,12 +7,13 @@ from pathlib import Path
 
 from pytest_convex_evals.backends.base import Backend
 from pytest_convex_evals.backends.embedded import EmbeddedBackend
-from pytest_convex_evals.cage.choice import AUTO, choose_cage
+from pytest_convex_evals.cage.choice import choose_cage
 from pytest_convex_evals.cage.levels import Cage
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import SettingsError, SetupError, Trouble
 from pytest_convex_evals.grading.packages import PackageStore
 from pytest_convex_evals.grading.toolchain import ToolchainWorker
+from pytest_convex_evals.options import AUTO
 
 _REPAIR = "run `convex-evals setup --force`"
 

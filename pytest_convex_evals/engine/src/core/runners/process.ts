@@ -40,6 +40,8 @@ export interface RunnerEvents {
 const STDERR_KEPT = 4096;
 const NO_PACKAGES = "/dev/null";
 const NO_FILE = -1;
+/** How long a launcher may take to follow the program that it started. */
+const LAUNCHER_MS = 1000;
 const NODE_HEAP_MEGABYTES = 512;
 
 export class RunnerProcess {
@@ -47,9 +49,13 @@ export class RunnerProcess {
   private readonly pipe: Duplex;
   private readonly reader = new FrameReader();
   private ended = false;
+  /** The process we started has ended; its number may belong to somebody else from now on. */
+  private collected = false;
   private stderr = "";
   private cpuFile: number | null = null;
   private bootNs = 0;
+  /** Of the runner itself, once it is ready; before that a launcher may stand in its place. */
+  private innerPid: number | null = null;
 
   constructor(
     readonly kind: RunnerKind,
@@ -68,12 +74,14 @@ export class RunnerProcess {
     this.pipe = this.child.stdio[3] as Duplex;
     this.pipe.on("data", (chunk: Buffer) => this.receive(chunk));
     this.pipe.on("error", () => undefined);
-    this.pipe.on("close", () => this.end("the pipe closed"));
+    this.pipe.on("close", () => {
+      if (!this.ended) this.kill("the pipe closed");
+    });
     this.child.stderr?.on("data", (chunk: Buffer) => {
       this.stderr = (this.stderr + chunk.toString()).slice(-STDERR_KEPT);
     });
     this.child.on("error", (error) => this.end(error.message));
-    this.child.on("exit", (code, signal) => this.end(`exit ${code ?? signal ?? ""}`));
+    this.child.on("exit", (code, signal) => this.onExit(`exit ${code ?? signal ?? ""}`));
   }
 
   get isGone(): boolean {
@@ -102,7 +110,8 @@ export class RunnerProcess {
   /** The first message: only now the launcher of a cage is certain to have started the runner. */
   private onReady(): void {
     if (this.cpuFile !== null) throw new Error("ready twice");
-    this.cpuFile = openCpu(this.child.pid as number);
+    this.innerPid = runnerPid(this.child.pid as number);
+    this.cpuFile = openCpu(this.innerPid);
     this.bootNs = this.readCpu();
   }
 
@@ -117,15 +126,18 @@ export class RunnerProcess {
     }
   }
 
+  /** Ends the runner itself, and what is left of its process group when its launcher does not follow. */
   kill(reason: string): void {
-    if (!this.ended && this.child.pid !== undefined) {
-      try {
-        process.kill(-this.child.pid, "SIGKILL");
-      } catch {
-        this.child.kill("SIGKILL");
-      }
+    if (this.child.pid !== undefined && !this.collected) {
+      signal(this.innerPid ?? runnerPid(this.child.pid));
+      setTimeout(() => this.killGroup(), LAUNCHER_MS).unref();
     }
     this.end(reason);
+  }
+
+  private killGroup(): void {
+    if (this.child.pid === undefined || this.collected) return;
+    signal(-this.child.pid);
   }
 
   private receive(chunk: Buffer): void {
@@ -145,18 +157,25 @@ export class RunnerProcess {
   private end(reason: string): void {
     if (this.ended) return;
     this.ended = true;
-    if (this.child.pid !== undefined) {
-      try {
-        process.kill(-this.child.pid, "SIGKILL");
-      } catch {
-        // The group is gone already.
-      }
-      this.watchdog.remove(this.child.pid);
-    }
     if (this.cpuFile !== null && this.cpuFile !== NO_FILE) closeSync(this.cpuFile);
     this.pipe.destroy();
     // A moment for the last words on stderr, which say whether memory ran out.
     setTimeout(() => this.events.gone(reason), 10);
+  }
+
+  private onExit(reason: string): void {
+    this.killGroup();
+    this.collected = true;
+    if (this.child.pid !== undefined) this.watchdog.remove(this.child.pid);
+    this.end(reason);
+  }
+}
+
+function signal(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It is gone already.
   }
 }
 
@@ -184,17 +203,22 @@ function commandOf(kind: RunnerKind, settings: RunnerSettings): string[] {
 /** Where the kernel cannot tell the time of a thread, wall time stands for it. */
 function openCpu(pid: number): number {
   try {
-    return openSync(`/proc/${runnerPid(pid)}/schedstat`, "r");
+    return openSync(`/proc/${pid}/schedstat`, "r");
   } catch {
     return NO_FILE;
   }
 }
 
-/** The innermost descendant: a cage runs Node as a child or grandchild of the process we started. */
+/** The innermost descendant: a cage runs Node as a child of the process we started. */
 function runnerPid(pid: number): number {
   let current = pid;
   for (let depth = 0; depth < 8; depth++) {
-    const children = readFileSync(`/proc/${current}/task/${current}/children`, "latin1").trim().split(/\s+/).filter(Boolean);
+    let children: string[];
+    try {
+      children = readFileSync(`/proc/${current}/task/${current}/children`, "latin1").trim().split(/\s+/).filter(Boolean);
+    } catch {
+      break;
+    }
     if (children.length === 0) break;
     current = Number(children[children.length - 1]);
   }
