@@ -104,6 +104,7 @@ OPTIONS = (
         "what submitted code runs in: bwrap (bubblewrap), namespaces (of Linux), node (only Node's permission model) "
         "or auto, the strongest that holds here; submissions of models are refused when auto finds only node",
         flag="--evals-sandbox",
+        environment="EVALS_SANDBOX",
         metavar="LEVEL",
     ),
     Option(

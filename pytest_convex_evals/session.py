@@ -117,7 +117,11 @@ def _sandbox(settings: Settings, models: Sequence[str]) -> str:
     from pytest_convex_evals.cage.choice import REMEDIES, choose_cage
     from pytest_convex_evals.engine.setup import node_executable, toolchain_root
 
-    level = choose_cage(settings.sandbox, node_executable(), toolchain_root()).level
+    try:
+        node = node_executable()
+    except SetupError:
+        return settings.sandbox  # the cells will say so
+    level = choose_cage(settings.sandbox, node, toolchain_root()).level
     if level == "node" and settings.sandbox == AUTO and models:
         raise SettingsError(
             f"code written by {', '.join(models)} does not run here: this machine has no cage but Node's permission "

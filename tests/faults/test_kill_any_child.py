@@ -11,7 +11,7 @@ import pytest
 
 from pytest_convex_evals.grading.steps import deploy
 from pytest_convex_evals.records import CellRecord
-from tests.faults.conftest import GRADER, Bench
+from tests.faults.conftest import Bench
 from tests.faults.test_who_is_at_fault import outcome
 from tests.support.npm_registry import NpmRegistry
 from tests.support.process_tree import command_of, descendants, end, wait_until
@@ -120,11 +120,10 @@ def test_the_backend_during_tests_is_ours(bench):
     assert outcome(record) == ("error", "backend")
 
 
-def test_the_toolchain_worker_is_ours_and_the_next_cell_gets_a_new_one(bench):
+def test_a_toolchain_worker_that_is_killed_once_costs_another_try_and_no_verdict(bench):
     cell = InBackground(bench, grader=WAITING)
     kill_when_running("toolchain.mjs")
-    assert outcome(cell.record()) == ("error", "toolchain")
-    assert outcome(bench.grade(grader=GRADER)) == ("passed", "")
+    assert outcome(cell.record()) == ("passed", "")
 
 
 def test_a_runner_that_is_killed_once_costs_another_attempt_and_no_verdict(bench):

@@ -46,6 +46,7 @@ async function main(): Promise<void> {
   const front = new HttpFront(engine);
   await front.listen(port(values.port), port(values["site-port"]));
   engine.wipe();
+  await engine.allowOrigins([]);
   const exit = (): void => {
     engine.shutdown();
     front.close();
