@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import collect, engine, plugin_import
+from benchmarks import cage, collect, engine, plugin_import
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "plugin_import": plugin_import.figures,
     "collect": collect.figures,
     "engine": engine.figures,
+    "cage": cage.figures,
 }
 
 

@@ -12,12 +12,13 @@ from functools import cache
 from pathlib import Path
 
 from pytest_convex_evals.cage.filter import known_machine
-from pytest_convex_evals.cage.levels import LEVELS, Cage, Level, make_cage
+from pytest_convex_evals.cage.levels import INSIDE, LEVELS, Cage, Level, make_cage
 from pytest_convex_evals.cage.program import Program
 from pytest_convex_evals.errors import SettingsError
 from pytest_convex_evals.options import AUTO
 
 _PROBE = Path(__file__).with_name("probe.mjs")
+_INSIDE = f"{INSIDE}/probe.mjs"
 _PROBE_S = 60.0
 REMEDIES: dict[Level, str] = {
     "bwrap": "install bubblewrap (on Debian and Ubuntu: apt-get install bubblewrap) and allow user namespaces, "
@@ -59,11 +60,12 @@ def try_level(level: Level, node: Path, cache_folder: Path) -> tuple[str, Cage |
 
 def _broken_by(cage: Cage) -> str:
     """What a program in the cage can do that it must not; empty when the cage holds."""
-    program = Program(read={"/cage/probe.mjs": _PROBE}, environment={})
+    program = Program(read={_INSIDE: _PROBE}, environment={})
     with tempfile.NamedTemporaryFile() as secret, socket.create_server(("127.0.0.1", 0)) as server:
         secret.write(secrets.token_bytes(16))
         port = server.getsockname()[1]
-        command = [*cage.prefix(program), cage.node_inside, "/cage/probe.mjs", secret.name, str(port)]
+        script = cage.place(_INSIDE, _PROBE)
+        command = [*cage.prefix(program), cage.node_inside, script, secret.name, str(port)]
         done = subprocess.run(
             command,
             env={"CAGE_PROBE": "must not be seen"},

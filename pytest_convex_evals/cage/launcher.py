@@ -1,9 +1,10 @@
 """A cage of plain Linux namespaces: `python -I -S launcher.py WORDS… -- PROGRAM…`, with the filter on descriptor 9.
 
 Words come in threes: `read INSIDE OUTSIDE` and `write INSIDE OUTSIDE` name what can be seen, `scratch BYTES ''` the
-size of /tmp, `variable NAME VALUE` the environment, `folder PATH ''` where to begin. The program runs as the first
-process of its own process namespace and ends with whoever started this. Exit code 125 and a message: the cage could
-not be built. A program that dies of a signal gives 128 plus its number.
+size of /tmp, `variable NAME VALUE` the environment, `folder PATH ''` where to begin. The first process of the new
+process namespace only waits, because signals mean something else to it; the program is the second. All ends with
+whoever started this. Exit code 125 and a message: the cage could not be built. A program that dies of a signal gives
+128 plus its number.
 
 Only the standard library, and little of it: this runs before every caged process.
 """
@@ -122,8 +123,25 @@ def _enter(words: list[list[str]], command: list[str]) -> None:
     _build(words)
     for folder in [first for kind, first, _ in words if kind == "folder"]:
         os.chdir(folder)
+    child = os.fork()
+    if child != 0:
+        os._exit(_ended_like(child))
     _refuse_calls(program)
     os.execve(command[0], command, {name: value for kind, name, value in words if kind == "variable"})  # noqa: S606
+
+
+def _ended_like(child: int) -> int:
+    """Wait without holding anything open; whoever else was left to us is collected, too."""
+    for descriptor in range(10):
+        try:
+            os.close(descriptor)
+        except OSError:
+            continue
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
 
 
 def main(arguments: list[str]) -> int:
@@ -143,14 +161,7 @@ def main(arguments: list[str]) -> int:
     except (Cannot, OSError) as error:
         os.write(2, f"the cage could not be built: {error}\n".encode())
         os._exit(CANNOT)
-    for descriptor in range(10):
-        try:
-            os.close(descriptor)
-        except OSError:
-            continue
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code
+    return _ended_like(child)
 
 
 if __name__ == "__main__":

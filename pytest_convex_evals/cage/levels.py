@@ -28,6 +28,7 @@ _HOSTS = "127.0.0.1 localhost\n"
 _STAT = f"1 (node) R 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 0 0 12288{' 0' * 28}\n"
 """In the place of /proc/self/stat: there is no /proc, and Node reads its size there."""
 _NOBODY = "65534"
+_GRACE_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,10 @@ class Cage:
         limits = program.limits
         values = {"c": 0, "n": limits.open_files, "d": limits.memory // 1024, "f": limits.file // 512}
         if limits.cpu_s is not None:
-            values["t"] = limits.cpu_s
+            # First the signal that says why, then the one that cannot be ignored.
+            values |= {"H -t": limits.cpu_s + _GRACE_S, "S -t": limits.cpu_s}
         # One that the system cannot set is left out: macOS has no limit on memory.
-        script = "".join(f"ulimit -{letter} {value} 2>/dev/null || :; " for letter, value in values.items())
+        script = "".join(f"ulimit -{what} {value} 2>/dev/null || :; " for what, value in values.items())
         if not self.isolates:
             return ["/bin/sh", "-c", f'{script}exec "$@"', "cage"]
         wanted = self.files / ("processes.bpf" if program.processes else "single.bpf")
@@ -82,7 +84,7 @@ class Cage:
         return own | {inside: str(outside) for inside, outside in program.read.items()}
 
     def _bwrap(self, program: Program) -> list[str]:
-        command = [self.launcher, "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--clearenv"]
+        command = [self.launcher, "--die-with-parent", "--cap-drop", "ALL", "--clearenv"]
         command += ["--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--unshare-cgroup-try"]
         command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--hostname", "cage"]
         command += ["--size", str(program.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108

@@ -47,7 +47,6 @@ class ToolchainCheck:
         count = f"{len(findings)} {self.what}{'s' if len(findings) > 1 else ''}"
         return StepResult(Failed(cause=self.cause, reason=f"{count}{shown}{more}"))
 
-
     def _findings(self, bench: Bench, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Once more when the worker dies or is silent, and then decide by the reference whose fault that is."""
         for attempt in range(_ATTEMPTS):
