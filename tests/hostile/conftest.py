@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_convex_evals.backends.embedded import EmbeddedBackend
+from pytest_convex_evals.cage.levels import LEVELS
 from pytest_convex_evals.cells import Cell
 from pytest_convex_evals.engine.setup import ensure_toolchain, toolchain_root
 from pytest_convex_evals.grading.steps import checks
@@ -75,6 +76,8 @@ class World:
     listener: Listener
     other: EmbeddedBackend
     """The backend of another cell."""
+    all_tools: Mapping[str, Tools]
+    """Of every level: their workers serve many cells."""
     token: str = field(default_factory=lambda: f"token-{secrets.token_hex(16)}")
 
     def __post_init__(self) -> None:
@@ -137,8 +140,8 @@ class World:
     @property
     def own(self) -> set[int]:
         """Processes that are there for all cells."""
-        worker = self.tools.worker._child
-        pids = [self.other._core.process.pid, self.victim.pid, *([worker.process.pid] if worker else [])]
+        workers = [tools.worker._child.process.pid for tools in self.all_tools.values() if tools.worker._child]
+        pids = [self.other._core.process.pid, self.victim.pid, *workers]
         return {one for pid in pids for one in (pid, *descendants(pid))}
 
     def left_running(self) -> set[int]:
@@ -151,17 +154,9 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def tools_of() -> Iterator[object]:
-    made: dict[str, Tools] = {}
-
-    def tools_of(level: str) -> Tools:
-        if level not in made:
-            for tools in made.values():
-                tools.worker.close()
-            made[level] = Tools(ensure_toolchain, toolchain_root(), level)
-        return made[level]
-
-    yield tools_of
+def all_tools() -> Iterator[dict[str, Tools]]:
+    made = {level: Tools(ensure_toolchain, toolchain_root(), level) for level in LEVELS}
+    yield made
     for tools in made.values():
         tools.close()
 
@@ -174,14 +169,14 @@ def other_cell() -> Iterator[EmbeddedBackend]:
 
 
 @pytest.fixture
-def world_at(tmp_path, tools_of, other_cell, monkeypatch) -> Iterator[object]:
+def world_at(tmp_path, all_tools, other_cell, monkeypatch) -> Iterator[object]:
     """A world whose submissions are graded at a level."""
     monkeypatch.setattr(checks, "_DEADLINE_S", 25.0)
     made: list[World] = []
 
     def world_at(level: str) -> World:
         cage_of(level)  # type: ignore[arg-type]
-        world = World(tmp_path, tools_of(level), Listener(), other_cell)
+        world = World(tmp_path, all_tools[level], Listener(), other_cell, all_tools)
         monkeypatch.setenv("HOSTILE_API_KEY", world.token)
         made.append(world)
         return world

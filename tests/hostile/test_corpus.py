@@ -21,11 +21,10 @@ ALL = os.environ.get("HOSTILE") == "all"
 def selected() -> list[object]:
     strongest = available()[0]
     found = []
-    for case in CASES:
-        levels = LEVELS if case.everywhere else [strongest]
-        if not ALL:
-            levels = [level for level in {strongest: 0, "node": 0} if level in levels] if case.quick else []
-        found += [pytest.param(case, level, id=f"{case.name}-{level}") for level in levels]
+    for level in LEVELS if ALL else dict.fromkeys([strongest, "node"]):
+        for case in CASES:
+            if (case.quick or ALL) and (case.everywhere or level == strongest):
+                found.append(pytest.param(case, level, id=f"{case.name}-{level}"))
     return found
 
 
