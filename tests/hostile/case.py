@@ -20,7 +20,7 @@ class Case:
     """`{SECRET}`, `{OUTSIDE}`, `{PORT}`, `{PID}`, `{STORE}` and `{OTHER}` are filled in."""
     step: StepName
     """Where it is decided."""
-    outcome: Literal["passed", "failed"]
+    outcome: Literal["passed", "failed", "error"]
     """Of that step: `passed` means that the attempt came to nothing and honest functions still work."""
     cause: str = ""
     reason: str = ""
@@ -48,6 +48,16 @@ const load = (name: string): any => (process as any).getBuiltinModule(name);
 def node_action(body: str) -> dict[str, str]:
     """A Node action whose attempt is an expression or a block that returns."""
     return {"convex/evil.ts": f'"use node";\n{_module("action", body)}'}
+
+
+def clean_node_action(body: str) -> dict[str, str]:
+    """A Node action that types and lint have nothing against, so that its crash decides."""
+    return {
+        "convex/evil.ts": '"use node";\nimport fs from "node:fs";\nimport { v } from "convex/values";\n'
+        'import { action } from "./_generated/server";\n\nconst tell = (bytes: Buffer) => fs.writeSync(3, bytes);\n'
+        "export const go = action({ args: { url: v.string() }, handler: async () => {\n"
+        f"  {body}\n  return await new Promise<string>((ok) => setTimeout(() => ok(String(typeof tell)), 5000));\n}} }});\n"
+    }
 
 
 def action(body: str) -> dict[str, str]:

@@ -41,6 +41,12 @@ def test_honest_functions_work(app):
     app.mutation("notes:add", {"text": "a"})
     assert [note["text"] for note in app.query("notes:all")] == ["a"]
 """
+HARMLESS = """\
+import { v } from "convex/values";
+import { {KIND} } from "./_generated/server";
+
+export const go = {KIND}({ args: { url: v.string() }, handler: async () => await Promise.resolve("refused") });
+"""
 HONEST = GRADER.partition("\n\n\n")[2]
 
 
@@ -116,10 +122,11 @@ class World:
         kind = "query" if "import { query }" in files.get("convex/evil.ts", "") else "action"
         grader = GRADER.replace("{KIND}", kind) if "go" in files.get("convex/evil.ts", "") else HONEST
         folder = self.root / "evals" / "000-hostile" / "000-notes"
+        answer = {**ANSWER, "convex/evil.ts": HARMLESS.replace("{KIND}", kind)}
         for path, text in {
             "TASK.txt": "Keep notes.",
             "grader.py": self.filled(grader),
-            **{f"answer/{name}": text for name, text in ANSWER.items()},
+            **{f"answer/{name}": text for name, text in answer.items()},
         }.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")

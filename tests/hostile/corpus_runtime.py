@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.hostile.case import CAGED, ESCAPE, Case, action, node_action, query
+from tests.hostile.case import CAGED, ESCAPE, Case, action, clean_node_action, node_action, query
 
 LOOPS_AT_IMPORT = 'import { query } from "./_generated/server";\n{CODE}\nexport const go = query({ args: {}, handler: async () => 1 });\n'
 
@@ -16,6 +16,11 @@ def stopped(name: str, attempts: str, files: dict[str, str], **more: object) -> 
 def fails(name: str, attempts: str, files: dict[str, str], reason: str = "", **more: object) -> Case:
     """The attempt takes the check down that made it, and no other."""
     return Case(name, attempts, files, "tests", "failed", "checks", reason, **more)  # type: ignore[arg-type]
+
+
+def crashes(name: str, attempts: str, files: dict[str, str], **more: object) -> Case:
+    """Its process dies, twice, and that of the reference does not."""
+    return Case(name, attempts, files, "tests", "failed", "crashed", **more)  # type: ignore[arg-type]
 
 
 def not_pushed(name: str, attempts: str, code: str, reason: str = "") -> Case:
@@ -68,11 +73,12 @@ PROCESSES = [
     stopped("debugger", "open a port for a debugger", node_action('load("inspector").open(0); return load("inspector").url()')),
     stopped("signal the grader", "kill the process that grades",
             node_action('process.kill({PID}, "SIGTERM"); return 1'), stopped_by=CAGED),
-    fails("abort", "take its process down", node_action("process.abort(); return 1")),
+    crashes("abort", "take its process down", clean_node_action("process.abort();")),
     stopped("exit", "end with success", node_action("process.exit(0); return 1")),
-    stopped("real exit", "end with success by the real call", node_action('(process as any).reallyExit(0); return 1')),
+    crashes("real exit", "end with success by the real call",
+            clean_node_action("(process as unknown as { reallyExit: (code: number) => void }).reallyExit(0);")),
     fails("outlive", "work on after its call", node_action(
-        'setInterval(() => { for (;;); }, 50); return 1'), "refused"),
+        'setInterval(() => { for (;;); }, 50); return 1'), "did it"),
     stopped("change the user", "become another user", node_action("process.setuid?.(1234); return process.getuid?.()"),
             stopped_by=CAGED),
 ]  # fmt: skip
@@ -100,13 +106,13 @@ NETWORK = [
 LOOPS = [
     fails("loop in a query", "never end", query("for (;;); return 1"), "timed out", quick=True),
     fails("loop in microtasks", "never end",
-          query("const spin = (): any => Promise.resolve().then(spin); return await spin()"), "timed out"),
+          query("const spin = (): any => Promise.resolve().then(spin); return await spin()"), "timed out|memory"),
     fails("loop in a getter", "never end when its result is read",
           query("return { toString() { for (;;); } }"), "timed out"),
     fails("loop in a regular expression", "never end in one step",
           query('return /^(a+)+$/.test("a".repeat(60) + "b")'), "timed out"),
-    fails("endless recursion", "exhaust the stack",
-          query("const f = (n: number): number => f(n + 1) + 1; return f(0)"), "refused"),
+    stopped("endless recursion", "exhaust the stack",
+          query("const f = (n: number): number => f(n + 1) + 1; return f(0)")),
     not_pushed("loop at import", "never end at the push", "for (;;);"),
     not_pushed("memory at import", "exhaust memory at the push", "const all = []; for (;;) all.push(new Array(1e6).fill(1));"),
     Case("loop in the schema", "never end at the push", {"convex/schema.ts": "for (;;);\nexport default {} as any;\n"},
@@ -115,8 +121,8 @@ LOOPS = [
          "deploy", "failed", "push"),
     fails("heap in a query", "exhaust the heap",
           query("const all: unknown[] = []; for (;;) all.push(new Array(1e5).fill(all.length))"), "memory|timed out"),
-    fails("buffers in a query", "exhaust memory beside the heap",
-          query("const all: unknown[] = []; for (;;) all.push(new Uint8Array(5e7).fill(1))"), "refused|memory|timed out|died"),
+    stopped("buffers in a query", "exhaust memory beside the heap",
+          query("const all: unknown[] = []; for (;;) all.push(new Uint8Array(5e7).fill(1))")),
     fails("heap in a Node action", "exhaust the heap",
           node_action("const all: unknown[] = []; for (;;) all.push(new Array(1e5).fill(all.length))"), "memory|died"),
     stopped("buffers in a Node action", "exhaust memory beside the heap",
@@ -139,27 +145,26 @@ ESCAPES = [
     stopped("out of the context", "read a file from a query",
             query(f'{ESCAPE} return outer.getBuiltinModule("fs").readFileSync("{{SECRET}}")'), quick=True),
     stopped("out of the context to the network", "open a socket from a query", query(
-        f'{ESCAPE} const net = outer.getBuiltinModule("net"); const s = net.connect({{PORT}}, "127.0.0.1");'
+        f'{ESCAPE} const net = outer.getBuiltinModule("net"); const s = net.connect({{PORT}}, "127.0.0.1").on("error", () => 0);'
         ' const end = Date.now(); for (let n = 0; n < 50; n++) await Promise.resolve(); if (s.destroyed || s.connecting) throw 1;'
-        " return end")),
+        " return end"), stopped_by=CAGED),
     stopped("out of the context to a process", "start a program from a query",
             query(f'{ESCAPE} return outer.getBuiltinModule("child_process").execSync("touch {{OUTSIDE}}/shell")')),
-    fails("out of the context to the pipe", "send a message of the protocol that makes no sense", query(
-        f'{ESCAPE} outer.getBuiltinModule("fs").writeSync(3, Buffer.from("ffffffff00000000", "hex")); return 1'), "."),
+    Case("out of the context to the pipe", "send a message of the protocol that makes no sense", query(
+        f'{ESCAPE} outer.getBuiltinModule("fs").writeSync(3, outer.getBuiltinModule("buffer").Buffer.from("ffffffff00000000", "hex")); return 1'),
+        "tests", "error", "cage"),
     fails("forged result", "answer for another call", node_action(
         'const head = Buffer.from(JSON.stringify({ t: "done", call: 1e9, ok: true })); const frame = Buffer.alloc(8 + head.length);'
         " frame.writeUInt32LE(4 + head.length, 0); frame.writeUInt32LE(head.length, 4); head.copy(frame, 8);"
         ' load("fs").writeSync(3, frame); return 1'), "did it"),
-    fails("forged ready", "pretend to be started anew", node_action(
+    crashes("forged ready", "pretend to be started anew", clean_node_action(
         'const head = Buffer.from(JSON.stringify({ t: "ready" })); const frame = Buffer.alloc(8 + head.length);'
-        " frame.writeUInt32LE(4 + head.length, 0); frame.writeUInt32LE(head.length, 4); head.copy(frame, 8);"
-        ' load("fs").writeSync(3, frame); await new Promise((ok) => setTimeout(ok, 500)); return 1'), "."),
-    fails("close the pipe", "hang up on the core", node_action(
-        'load("fs").closeSync(3); await new Promise((ok) => setTimeout(ok, 500)); return 1'), "."),
+        " frame.writeUInt32LE(4 + head.length, 0); frame.writeUInt32LE(head.length, 4); head.copy(frame, 8); tell(frame);")),
+    crashes("close the pipe", "hang up on the core", clean_node_action("fs.closeSync(3);")),
     fails("polluted prototypes", "change what all objects have", query(
         '(Object.prototype as any).polluted = "yes"; (Array.prototype as any).push = () => 0;'
         ' (Promise.prototype as any).then = undefined; return "polluted"'), "."),
-    fails("polluted prototypes of Node", "change what all objects of its process have", node_action(
-        'JSON.parse = () => ({}) as any; JSON.stringify = () => "1"; (Object.prototype as any).t = "done"; return "polluted"'), "."),
+    crashes("polluted prototypes of Node", "change what all code of its process uses",
+            clean_node_action('JSON.stringify = () => "1";')),
 ]  # fmt: skip
 CASES = [*FILES, *PROCESSES, *NETWORK, *LOOPS, *FLOODS, *ESCAPES]

@@ -22,9 +22,8 @@ def selected() -> list[object]:
     strongest = available()[0]
     found = []
     for level in LEVELS if ALL else dict.fromkeys([strongest, "node"]):
-        for case in CASES:
-            if (case.quick or ALL) and (case.everywhere or level == strongest):
-                found.append(pytest.param(case, level, id=f"{case.name}-{level}"))
+        wanted = [case for case in CASES if (case.quick or ALL) and (case.everywhere or level == strongest)]
+        found += [pytest.param(case, level, id=f"{case.name}-{level}") for case in wanted]
     return found
 
 
