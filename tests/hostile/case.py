@@ -56,7 +56,8 @@ def clean_node_action(body: str) -> dict[str, str]:
         "convex/evil.ts": '"use node";\nimport fs from "node:fs";\nimport { v } from "convex/values";\n'
         'import { action } from "./_generated/server";\n\nconst tell = (bytes: Buffer) => fs.writeSync(3, bytes);\n'
         "export const go = action({ args: { url: v.string() }, handler: async () => {\n"
-        f"  {body}\n  return await new Promise<string>((ok) => setTimeout(() => ok(String(typeof tell)), 5000));\n}} }});\n"
+        f"  {body}\n"
+        "  return await new Promise<string>((ok) => setTimeout(() => ok(String(typeof tell)), 5000));\n} });\n"
     }
 
 
