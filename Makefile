@@ -20,7 +20,7 @@ define attempt
 	@$(2) || { echo; echo "set-up failed: $(1)"; echo "  command:    $(2)"; echo "  what to do: $(3)"; exit 1; }
 endef
 
-.PHONY: help setup evals test lint types format compat bench fuzz soak durability lock clean
+.PHONY: help setup cage evals test lint types format compat bench fuzz soak durability differential hostile lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -34,7 +34,17 @@ $(VENV)/ready: requirements/dev.lock pyproject.toml
 	$(call attempt,this package,$(PIP) install --no-build-isolation --no-deps -e .,read the message above; make clean starts afresh)
 	@touch $@
 
-setup: $(VENV)/ready ## the virtual environment, Node and its packages
+# Bubblewrap holds what models write; where it cannot be installed, Linux namespaces do the same or the tests say what is missing.
+cage:
+	@command -v bwrap >/dev/null 2>&1 || test "$$(uname -s)" != Linux || ! command -v apt-get >/dev/null 2>&1 || { \
+		if test "$$(id -u)" = 0; then as=; elif sudo -n true 2>/dev/null; then as="sudo -n"; else as=cannot; fi; \
+		if test "$$as" = cannot; then echo "set-up: bubblewrap is not installed; what to do: sudo apt-get install bubblewrap (optional)"; \
+		else echo "set-up: bubblewrap"; \
+			{ $$as apt-get install -y -qq --no-install-recommends bubblewrap || \
+			{ $$as apt-get update -qq && $$as apt-get install -y -qq --no-install-recommends bubblewrap; }; } >/dev/null 2>&1 || \
+			echo "set-up: bubblewrap could not be installed; what to do: apt-get install bubblewrap (optional)"; fi; }
+
+setup: cage $(VENV)/ready ## the virtual environment, Node and its packages
 	@$(BIN)/convex-evals setup --quiet-when-ready
 
 evals: setup ## grade the reference answers of the suite; ARGS="--models gpt-5 -k 004"
@@ -71,6 +81,12 @@ soak: setup ## eight clients and 10,000 mutations that overlap
 
 durability: setup ## 200 kills under load with a data folder; DURABILITY_SEED=N repeats the moments
 	@DURABILITY_KILLS=200 $(BIN)/pytest tests/engine/test_durable_crash.py -q -s $(ARGS)
+
+differential: setup ## every push by the real CLI and by the toolchain worker, compared
+	@DIFFERENTIAL=1 $(BIN)/pytest tests/engine/test_warm_push.py -q $(ARGS)
+
+hostile: setup ## hostile submissions at every level of the cage that this machine has
+	@HOSTILE=all $(BIN)/pytest tests/hostile -n 2 $(ARGS)
 
 lock: $(VENV)/ready ## refresh the lock files from pyproject.toml and engine/package.json
 	@set -e; compile="$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet"; \

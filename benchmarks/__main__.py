@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import collect, durability, engine, grading, plugin_import, search
+from benchmarks import cage, collect, durability, engine, grading, plugin_import, search
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "plugin_import": plugin_import.figures,
@@ -13,6 +13,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "engine": engine.figures,
     "durability": durability.figures,
     "search": search.figures,
+    "cage": cage.figures,
     "grading": grading.figures,
 }
 

@@ -52,6 +52,8 @@ class Option:
         return f"convex_evals_{self.name}"
 
 
+AUTO = "auto"
+
 OPTIONS = (
     Option(
         "models",
@@ -97,6 +99,15 @@ OPTIONS = (
         metavar="NAME",
     ),
     Option(
+        "sandbox",
+        AUTO,
+        "what submitted code runs in: bwrap (bubblewrap), namespaces (of Linux), node (only Node's permission model) "
+        "or auto, the strongest that holds here; submissions of models are refused when auto finds only node",
+        flag="--evals-sandbox",
+        environment="EVALS_SANDBOX",
+        metavar="LEVEL",
+    ),
+    Option(
         "repeats",
         "1",
         "how often each cell is answered and graded",
@@ -124,6 +135,7 @@ EXECUTION_MODE = "EVALS_EXECUTION_MODE"
 """`answer` means `--models reference`."""
 
 BACKENDS = ("embedded",)
+SANDBOXES = (AUTO, "bwrap", "namespaces", "node")
 EXPERIMENTS = ("default", "no_guidelines")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
@@ -142,6 +154,8 @@ class Settings:
     """Absolute path of custom guidelines; empty for the package's."""
     backend: str
     """Which backend deploys submissions."""
+    sandbox: str
+    """The level of the cage that was asked for."""
     repeats: int
     """How often each cell is run."""
     concurrency: int
@@ -288,6 +302,7 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         experiment=_experiment(get("experiment"), guidelines),
         guidelines=guidelines,
         backend=_one_of(get("backend"), BACKENDS, "backend"),
+        sandbox=_one_of(get("sandbox"), SANDBOXES, "sandbox"),
         repeats=_positive(get("repeats"), "repeats"),
         concurrency=_positive(get("concurrency"), "concurrency"),
         dir=folder("dir"),

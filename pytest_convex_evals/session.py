@@ -19,7 +19,7 @@ import pytest
 
 from pytest_convex_evals.cells import BUILT_IN, Cell, PastedId, parse_node_id
 from pytest_convex_evals.errors import BrokenEval, SettingsError, SetupError, Trouble, disk_trouble
-from pytest_convex_evals.options import Environment, Settings, build_settings, settings_lines
+from pytest_convex_evals.options import AUTO, Environment, Settings, build_settings, settings_lines
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -50,12 +50,15 @@ class Plan:
     """Other names of models, for `-k`."""
     guidelines: str = ""
     """The text that goes into the prompts: read once, so that every process has the same."""
+    sandbox: str = AUTO
+    """The level of the cage, tried out; `auto` until somebody needs to know."""
 
     def as_json(self) -> str:
         """For the way to a worker."""
         pasted = [[entry.path, entry.name, entry.submitter, entry.repeat] for entry in self.pasted]
         plain = {"settings": self.settings.as_json(), "run_id": self.run_id, "pasted": pasted}
-        return json.dumps(plain | {"aliases": dict(self.aliases), "guidelines": self.guidelines})
+        texts = {"guidelines": self.guidelines, "sandbox": self.sandbox}
+        return json.dumps(plain | {"aliases": dict(self.aliases)} | texts)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -63,7 +66,7 @@ class Plan:
         plain = json.loads(text)
         pasted = tuple(PastedId(*entry) for entry in plain["pasted"])
         settings = Settings.from_json(plain["settings"])
-        return cls(settings, plain["run_id"], pasted, plain["aliases"], plain["guidelines"])
+        return cls(settings, plain["run_id"], pasted, plain["aliases"], plain["guidelines"], plain["sandbox"])
 
     def folder(self) -> RunFolder:
         """The places of the run."""
@@ -104,8 +107,28 @@ def make_plan(config: pytest.Config) -> tuple[Plan, Controller]:
     check_format(Path(settings.dir))
     aliases = {name: f"{model.litellm} {model.display}" for name, model in models.items()}
     guidelines = guidelines_text(settings.experiment, settings.guidelines)
-    plan = Plan(settings, new_run_id(), pasted, aliases, guidelines)
+    sandbox = settings.sandbox if config.option.collectonly else _sandbox(settings, names)
+    plan = Plan(settings, new_run_id(), pasted, aliases, guidelines, sandbox)
     return plan, Controller(plan, models, merged, config.rootpath, list(config.invocation_params.args))
+
+
+def _sandbox(settings: Settings, models: Sequence[str]) -> str:
+    """The level that holds here; what models write does not run in the weakest one unless somebody said so."""
+    from pytest_convex_evals.cage.choice import REMEDIES, choose_cage
+    from pytest_convex_evals.engine.setup import node_executable, toolchain_root
+
+    try:
+        node = node_executable()
+    except SetupError:
+        return settings.sandbox  # the cells will say so
+    level = choose_cage(settings.sandbox, node, toolchain_root()).level
+    if level == "node" and settings.sandbox == AUTO and models:
+        raise SettingsError(
+            f"code written by {', '.join(models)} does not run here: this machine has no cage but Node's permission "
+            f"model, which is not made to hold hostile code.\n"
+            f"  what to do: {REMEDIES['bwrap']}; --evals-sandbox node accepts the risk (docs/security.md)"
+        )
+    return level
 
 
 def _pasted(config: pytest.Config) -> tuple[PastedId, ...]:
@@ -149,7 +172,7 @@ class WorkerSide:
             from pytest_convex_evals.grading.tools import Tools
             from pytest_convex_evals.worker import CellGrader
 
-            tools = Tools(ensure_toolchain, toolchain_root())
+            tools = Tools(ensure_toolchain, toolchain_root(), self.plan.sandbox)
             self._grader = CellGrader(self.plan.folder(), self.plan.guidelines, tools, self.loader, self._submission)
         return self._grader
 
@@ -196,7 +219,7 @@ class Controller:
         """Printed once an eval was collected."""
         from pytest_convex_evals import __version__
 
-        lines = [f"convex-evals {__version__}: run {self.plan.run_id}"]
+        lines = [f"convex-evals {__version__}: run {self.plan.run_id}, sandbox {self.plan.sandbox}"]
         return lines + [f"  {line}" for line in settings_lines(self.plan.settings)]
 
     def order(self, node_ids: Sequence[str]) -> list[int] | None:

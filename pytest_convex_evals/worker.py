@@ -96,7 +96,9 @@ class CellGrader:
             steps = run_steps(steps_of(item.pipeline, self.loader), bench)
         finally:
             bench.close()
-        backend = {"backend_version": bench.backend.version, "sandbox": "node"} if bench.backend is not None else {}
+        backend = {}
+        if bench.backend is not None:
+            backend = {"backend_version": bench.backend.version, "sandbox": self.tools.cage().level}
         return replace(graded, steps=steps, backend=backend)
 
     def _keep(self, folder: Path, record: CellRecord) -> None:

@@ -100,6 +100,8 @@ class Backend(Protocol):
     url: str
     site_url: str
     admin_key: str
+    relay: Path | None
+    """The folder of sockets that lead out of a cage to this backend; None when no cage cuts the network."""
 
     def deployed(self) -> bool:
         """A push has been finished."""

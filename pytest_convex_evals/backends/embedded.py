@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_convex_evals.backends.base import CronJob, CronRun, FunctionError, Identity, ScheduledFunction, Usage
+from pytest_convex_evals.cage.levels import INSIDE, Cage
+from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.pipes import LineChild, Refused, Silence
@@ -21,6 +26,10 @@ _MS = 1000.0
 _CELLS_PER_CORE = 200
 _MEMORY_PER_CORE = 400_000_000
 _NOT_FOUND = "FunctionNotFound"
+_SCRIPT, _PACKAGES, _RELAY = f"{INSIDE}/runner.mjs", f"{INSIDE}/node_modules", f"{INSIDE}/relay"
+_ANY_PACKAGES = "/{packages}"
+"""The core puts the folder of the deployment's packages here."""
+_SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +48,26 @@ class Core:
 
     child: LineChild
     ready: Mapping[str, Any]
+    relay: Path | None = None
+    """Sockets through which what is caged reaches the core and what a grader allows."""
     cells: int = 0
     """How many it has served."""
 
     @classmethod
-    def start(cls, toolchain: Toolchain, options: Sequence[str] = ()) -> Core:
+    def start(cls, toolchain: Toolchain, options: Sequence[str] = (), *, cage: Cage | None = None) -> Core:
         """Start a process and wait for its greeting."""
+        isolates = cage is not None and cage.isolates
+        relay = Path(tempfile.mkdtemp(prefix="cage-", dir=_SHORT_PATHS)) if isolates else None
+        caged = [] if cage is None else ["--cage", json.dumps(_runners(cage, toolchain, relay))]
         child = LineChild(
-            [str(toolchain.node), str(toolchain.script("core")), *options],
+            [str(toolchain.node), str(toolchain.script("core")), *caged, *options],
             cwd=toolchain.folder,
             environment={"PATH": os.defpath},
             name="the backend",
             cause="backend",
             remedy="run the same command again",
         )
-        return cls(child, child.greeting(_START_S))
+        return cls(child, child.greeting(_START_S), relay)
 
     def renew(self) -> None:
         """Empty it, on other ports and with another key, so that nobody who knew the last cell reaches the next."""
@@ -62,6 +76,8 @@ class Core:
     def close(self) -> None:
         """End the process; its runners end with it."""
         self.child.close()
+        if self.relay is not None:
+            shutil.rmtree(self.relay, ignore_errors=True)
 
 
 class GiveBack(Protocol):
@@ -116,6 +132,7 @@ class EmbeddedBackend:
         self._usage = Usage(0, 0, 0, 0)
         self._core, self._give_back = core, give_back
         self._closed, self._fit = False, True
+        self.relay = core.relay
         ready = core.ready
         self.url, self.site_url = str(ready["url"]), str(ready["siteUrl"])
         self.admin_key, self.version = str(ready["adminKey"]), str(ready["version"])
@@ -304,6 +321,21 @@ class EmbeddedBackend:
         except Trouble:
             return False
         return bool(stats["runnerDeaths"] == 0 and stats["memory"] < _MEMORY_PER_CORE)
+
+
+def _runners(cage: Cage, toolchain: Toolchain, relay: Path | None) -> dict[str, Any]:
+    """How the core starts its runners; only those of Node actions get packages and a network."""
+    script = toolchain.script("runner")
+    plain = Program(read={_SCRIPT: script}, limits=Limits(memory=1024 * MB))
+    node = Program(read={_SCRIPT: script, _PACKAGES: _ANY_PACKAGES, **({_RELAY: relay} if relay else {})})
+    return {
+        "prefix": cage.prefix(plain),
+        "nodePrefix": cage.prefix(node),
+        "node": cage.node_inside,
+        "script": cage.place(_SCRIPT, script),
+        "packages": _PACKAGES if cage.isolates else None,
+        "relay": {"inside": _RELAY, "outside": str(relay)} if relay else None,
+    }
 
 
 def _cron_status(status: Any) -> str:

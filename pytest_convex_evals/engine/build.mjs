@@ -5,7 +5,7 @@ import { build } from "esbuild";
 
 const [source, output] = process.argv.slice(2).map((path) => resolve(path));
 const entryPoints = {};
-for (const part of ["core", "runner", "screen", "toolchain"]) {
+for (const part of ["core", "reach", "runner", "screen", "toolchain"]) {
   const main = join(source, part, "main.ts");
   if (existsSync(main)) entryPoints[part] = main;
 }

@@ -33,7 +33,7 @@ def read_manifest(text: str | None) -> Manifest | Failed:
         return Failed(cause="package", reason="there is no package.json")
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Failed(cause="package", reason=f"package.json is not JSON: {error}")
     if not isinstance(content, dict):
         return Failed(cause="package", reason="package.json is not an object")

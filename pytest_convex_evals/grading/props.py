@@ -76,7 +76,8 @@ class Props:
     def _screen(self, backend: Backend) -> Screen:
         if self._stage is None:
             bench = self._bench
-            self._stage = Stage(bench.tools.toolchain(), bench.tools.worker, bench.project, bench.folder, backend)
+            tools = bench.tools
+            self._stage = Stage(tools.toolchain(), tools.worker, bench.project, bench.folder, backend, tools.cage())
             self._of_cell.callback(self._stage.close)
         self._of_check.callback(self._stage.blank)
         return self._stage.screen()

@@ -26,6 +26,7 @@ from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading.screen_child import ScreenChild, ScreenError
 
 if TYPE_CHECKING:
+    from pytest_convex_evals.cage.levels import Cage
     from pytest_convex_evals.engine.setup import Toolchain
 
 WAIT_S = 10.0
@@ -43,6 +44,7 @@ class Deployment(Protocol):
 
     url: str
     site_url: str
+    relay: Path | None
 
     def prove_alive(self) -> None: ...  # noqa: D102
 
@@ -78,6 +80,8 @@ class Stage:
     folder: Path
     """Where bundles are written."""
     backend: Deployment
+    cage: Cage
+    """What components run in."""
     _bundles: dict[tuple[str, str], str] = field(default_factory=dict)
     _child: ScreenChild | None = None
 
@@ -98,7 +102,7 @@ class Stage:
         """The process that runs submitted components; a new one when the last one is gone."""
         if self._child is None or not self._child.alive:
             self.close()
-            self._child = ScreenChild(self.toolchain)
+            self._child = ScreenChild(self.toolchain, self.cage, self.backend.relay)
         return self._child
 
     def bundle(self, path: str, export: str) -> str:

@@ -18,9 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_convex_evals.cage.levels import INSIDE, exit_code, innermost
+from pytest_convex_evals.cage.program import Limits, Program
+from pytest_convex_evals.cage.spawn import start
 from pytest_convex_evals.errors import Trouble
 
 if TYPE_CHECKING:
+    from pytest_convex_evals.cage.levels import Cage
     from pytest_convex_evals.engine.setup import Toolchain
 
 START_S = 60.0
@@ -31,14 +35,14 @@ ANSWER_S = 30.0
 LIFE_CPU_S = 120
 """Processor time of a child; it ends by itself even when nobody is left to end it."""
 HEAP_MB = 512
-DATA_BYTES = 2 * 2**30
-"""Memory outside the heap included."""
 MAX_ANSWER = 4 * 2**20
 _STDERR_KEPT = 8_000
 _LOOK_S = 0.25
+_END_S = 2.0
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals that a page cannot send."""
 _REPAIR = "run `convex-evals setup --force`"
+_SCRIPT, _PACKAGES, _RELAY = f"{INSIDE}/screen.mjs", f"{INSIDE}/node_modules", f"{INSIDE}/relay"
 
 
 class ScreenError(AssertionError):
@@ -52,36 +56,32 @@ class ScreenError(AssertionError):
 class ScreenChild:
     """Starts when it is made; `start` waits for it."""
 
-    def __init__(self, toolchain: Toolchain) -> None:
+    def __init__(self, toolchain: Toolchain, cage: Cage, relay: Path | None = None) -> None:
         self.used = False
         """Submitted code was given to it."""
         self._ready = False
         self._received, self._stderr = b"", b""
-        script = toolchain.script("screen")
+        self._pid: int | None = None
+        """Of the program inside, once it has said something; a launcher may stand before it."""
+        script, modules = toolchain.script("screen"), toolchain.folder / "node_modules"
+        places = {_SCRIPT: script, _PACKAGES: modules, **({_RELAY: relay} if relay is not None else {})}
+        program = Program(read=places, limits=Limits(cpu_s=LIFE_CPU_S))
         command = [
-            str(toolchain.node),
+            *cage.prefix(program),
+            cage.node_inside,
             "--permission",
-            f"--allow-fs-read={toolchain.folder / 'node_modules'}",
-            f"--allow-fs-read={script}",
+            f"--allow-fs-read={cage.place(_PACKAGES, modules)}",
+            f"--allow-fs-read={cage.place(_SCRIPT, script)}",
             "--disallow-code-generation-from-strings",
             "--no-warnings",
             f"--max-old-space-size={HEAP_MB}",
-            str(script),
+            cage.place(_SCRIPT, script),
+            *([_RELAY] if relay is not None else []),
         ]
         try:
-            self.process = subprocess.Popen(
-                command,
-                cwd=toolchain.folder,
-                env={"TZ": "UTC"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
+            self.process = start(command, cwd=toolchain.folder, environment={"TZ": "UTC"})
         except OSError as error:
             raise Trouble("toolchain", f"the screen could not be started: {error}", remedy=_REPAIR) from None
-        _limit(self.process.pid)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -105,6 +105,8 @@ class ScreenChild:
             raise Trouble("toolchain", f"the screen did not start{self._last_words()}", remedy=_REPAIR) from None
         except _TooSlow as slow:
             raise Trouble("toolchain", f"the screen did not start: {slow}", remedy=_REPAIR) from None
+        with suppress(OSError):
+            self._pid = innermost(self.process.pid)
         self._ready = True
 
     def request(self, op: str, params: Mapping[str, Any]) -> Any:
@@ -130,7 +132,7 @@ class ScreenChild:
 
     def _died(self, op: str) -> Exception:
         try:
-            code = self.process.wait(2.0)
+            code = exit_code(self.process.wait(2.0))
         except subprocess.TimeoutExpired:
             code = 0  # it lives on without its streams
         self.close()
@@ -196,7 +198,7 @@ class ScreenChild:
     def _clocks(self) -> tuple[float, float]:
         """Seconds that its main thread has run, and waited for a processor; 0 where that cannot be told."""
         try:
-            ran, waited, *_ = Path(f"/proc/{self.process.pid}/schedstat").read_bytes().split()
+            ran, waited, *_ = Path(f"/proc/{self._pid}/schedstat").read_bytes().split()
         except (OSError, ValueError):
             return 0.0, 0.0
         return int(ran) / 1e9, int(waited) / 1e9
@@ -211,7 +213,11 @@ class ScreenChild:
         return f": {said}" if said else ""
 
     def close(self) -> None:
-        """End it and everything of its process group."""
+        """End it and everything of its process group; first the program, so that its launcher collects it."""
+        if self._pid is not None and self.alive:
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.kill(self._pid, signal.SIGKILL)
+                self.process.wait(_END_S)
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -228,15 +234,3 @@ class _Ended(Exception):  # noqa: N818 - a state
 
 class _TooSlow(Exception):  # noqa: N818 - a state
     """The child used up what it may."""
-
-
-def _limit(pid: int) -> None:
-    """Processor time and memory, where the system can limit another process."""
-    import resource
-
-    if not hasattr(resource, "prlimit"):
-        return
-    with suppress(OSError, ValueError):
-        resource.prlimit(pid, resource.RLIMIT_CPU, (LIFE_CPU_S, LIFE_CPU_S))
-        resource.prlimit(pid, resource.RLIMIT_DATA, (DATA_BYTES, DATA_BYTES))
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))

@@ -7,24 +7,28 @@ from pathlib import Path
 
 from pytest_convex_evals.backends.base import Backend
 from pytest_convex_evals.backends.embedded import Core, Cores
+from pytest_convex_evals.cage.choice import choose_cage
+from pytest_convex_evals.cage.levels import Cage
 from pytest_convex_evals.engine.setup import Toolchain
-from pytest_convex_evals.errors import SetupError, Trouble
+from pytest_convex_evals.errors import SettingsError, SetupError, Trouble
 from pytest_convex_evals.grading.packages import PackageStore
 from pytest_convex_evals.grading.toolchain import ToolchainWorker
+from pytest_convex_evals.options import AUTO
 
 _REPAIR = "run `convex-evals setup --force`"
 
 
 class Tools:
-    """Toolchain, package store, toolchain worker and backends."""
+    """Toolchain, cage, package store, toolchain worker and backends."""
 
-    def __init__(self, set_up: Callable[[], Toolchain], cache: Path) -> None:
+    def __init__(self, set_up: Callable[[], Toolchain], cache: Path, sandbox: str = AUTO) -> None:
         self._set_up = set_up
         self.cache = cache
+        self.sandbox = sandbox
         self._toolchain: Toolchain | None = None
         self._packages: PackageStore | None = None
         self.worker = ToolchainWorker(self.toolchain)
-        self._cores = Cores(lambda: Core.start(self.toolchain()))
+        self._cores = Cores(lambda: Core.start(self.toolchain(), cage=self.cage()))
 
     def toolchain(self) -> Toolchain:
         """Node and its packages."""
@@ -37,6 +41,13 @@ class Tools:
                 reason = f"the set-up of the Node toolchain failed: {error}"
                 raise Trouble("toolchain", reason, remedy=_REPAIR) from None
         return self._toolchain
+
+    def cage(self) -> Cage:
+        """What submitted code runs in."""
+        try:
+            return choose_cage(self.sandbox, self.toolchain().node, self.cache)
+        except SettingsError as error:
+            raise Trouble("cage", str(error)) from None
 
     def packages(self) -> PackageStore:
         """Where the packages of submissions are installed."""

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.support.cages import without_a_cage
 from tests.support.sessions import Project
 
 _OURS = (
@@ -24,4 +25,6 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     for name in list(os.environ):
         if name.startswith(_OURS) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
+    if without_a_cage():
+        monkeypatch.setenv("EVALS_SANDBOX", "node")  # what the models of these tests write is ours
     return Project(pytester, monkeypatch)

@@ -71,6 +71,7 @@ def test_without_the_plugin_the_output_of_an_unrelated_project_is_the_same(proje
 @pytest.mark.parametrize("workers", ["", "2"])
 def test_the_header_says_where_each_setting_came_from_once(project: Project, workers: str) -> None:
     project.suite.add("000-good/001-fine")
+    project.monkeypatch.delenv("EVALS_SANDBOX", raising=False)
     project.ini(evals_repeats="2")
     (project.root / ".env").write_text("TEST_FILTER=fine\n", encoding="utf-8")
     project.env(MODELS="reference")

@@ -178,6 +178,7 @@ def test_a_mistake_in_the_models_of_the_project_is_named(fine: Project) -> None:
 
 
 def test_a_flag_wins_over_the_environment_that_wins_over_dotenv_that_wins_over_ini(fine: Project) -> None:
+    fine.monkeypatch.delenv("EVALS_SANDBOX", raising=False)
     fine.ini(evals_filter="from-ini", evals_repeats="2")
     (fine.root / ".env").write_text("TEST_FILTER=from-dotenv\nEVALS_EXPERIMENT=no_guidelines\n", encoding="utf-8")
     assert "filter: from-dotenv (.env TEST_FILTER)" in header(fine)

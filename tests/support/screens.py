@@ -13,7 +13,9 @@ from pytest_convex_evals.grading.screen import Stage
 from pytest_convex_evals.grading.tools import Tools
 
 CASES = Path(__file__).parent.parent / "unit" / "screen_cases"
-NOBODY = SimpleNamespace(url="http://127.0.0.1:29999", site_url="http://127.0.0.1:29998", prove_alive=lambda: None)
+NOBODY = SimpleNamespace(
+    url="http://127.0.0.1:29999", site_url="http://127.0.0.1:29998", prove_alive=lambda: None, relay=None
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def project(tools, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stage(tools, project):
-    made = Stage(tools.toolchain(), tools.worker, project, project.parent, NOBODY)
+    made = Stage(tools.toolchain(), tools.worker, project, project.parent, NOBODY, tools.cage())
     yield made
     made.close()
 

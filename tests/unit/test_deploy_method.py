@@ -74,7 +74,7 @@ def store(tmp_path: Path, real_set: Path) -> Store:
 def deploy(tmp_path: Path, store: Store, worker: ToolchainWorker) -> Callable[..., Any]:
     def deploy(package: object = PACKAGE) -> Any:
         project = tmp_path / "attempt" / "project"
-        (project / "convex").mkdir(parents=True)
+        (project / "convex").mkdir(parents=True, exist_ok=True)
         (tmp_path / "attempt" / "scratch").mkdir()
         (project / "package.json").write_text(json.dumps(package))
         (project / "convex" / "a.ts").write_text("export const a = 1;\n")
@@ -189,3 +189,13 @@ def test_the_worker_goes_back_to_its_own_folder(store, deploy, worker):
 def test_parameters_are_checked(worker):
     with pytest.raises(Trouble, match="project, store, url and adminKey are needed"):
         worker.request("deploy", {"project": "/"}, deadline_s=60)
+
+
+def test_a_project_that_reads_files_of_others_is_left_to_the_caged_cli(deploy, tmp_path):
+    (tmp_path / "secret.json").write_text('{"key": "of somebody else"}')
+    attempt = tmp_path / "attempt" / "project" / "convex"
+    attempt.mkdir(parents=True)
+    (attempt / "leak.ts").write_text('import secret from "../../../secret.json";\nexport const leaked = secret.key;\n')
+    answer = deploy()
+    assert answer["code"] == "outside"
+    assert "secret.json, which is outside the project" in answer["reason"]

@@ -17,7 +17,7 @@ LAYERS = (
     ("worker",),
     ("generation", "grading", "store"),
     ("backends",),
-    ("suite", "models", "prompts", "engine", "options"),
+    ("suite", "models", "prompts", "engine", "options", "cage"),
     ("rendering", "submission"),
     ("records", "errors", "cells", "files", "pipes", "values"),
 )

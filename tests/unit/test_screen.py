@@ -165,7 +165,7 @@ def backend(tools, project):
 @pytest.fixture
 def live(tools, project, tmp_path, backend):
     backend.reset()
-    made = Stage(tools.toolchain(), tools.worker, project, tmp_path, backend)
+    made = Stage(tools.toolchain(), tools.worker, project, tmp_path, backend, tools.cage())
     yield made
     made.close()
 
@@ -208,7 +208,7 @@ def test_offline_the_page_is_still_loading(live, backend):
 
 def test_a_deployment_that_died_is_trouble_not_a_failure(tools, project, tmp_path):
     dead = tools.backend()
-    stage = Stage(tools.toolchain(), tools.worker, project, tmp_path, dead)
+    stage = Stage(tools.toolchain(), tools.worker, project, tmp_path, dead, tools.cage())
     try:
         screen = stage.screen()
         screen.render("src/Notes.tsx")

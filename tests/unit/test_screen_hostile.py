@@ -124,8 +124,9 @@ def child(tools, tmp_path):
     started = []
 
     def child(script: str) -> ScreenChild:
+        (tmp_path / "node_modules").mkdir(exist_ok=True)
         (tmp_path / "screen.mjs").write_text(script, encoding="utf-8")
-        made = ScreenChild(Toolchain(tools.toolchain().node, tmp_path, tmp_path))
+        made = ScreenChild(Toolchain(tools.toolchain().node, tmp_path, tmp_path), tools.cage())
         started.append(made)
         return made
 

@@ -36,6 +36,7 @@ VALUES = {
     "experiment": (["one", "two", "three", "four"], ["one", "two", "three", "four"], "default"),
     "guidelines": (GUIDES, GUIDES, ""),
     "backend": (["embedded"] * 4, ["embedded"] * 4, "embedded"),
+    "sandbox": (["bwrap", "namespaces", "node", "bwrap"], ["bwrap", "namespaces", "node", "bwrap"], "auto"),
     "repeats": (["2", "3", "4", "5"], [2, 3, 4, 5], 1),
     "concurrency": (["2", "3", "4", "5"], [2, 3, 4, 5], 8),
     "dir": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ".evals"),
@@ -83,6 +84,7 @@ def test_without_any_setting_everything_is_free_and_default(build, pytester):
         experiment="default",
         guidelines="",
         backend="embedded",
+        sandbox="auto",
         repeats=1,
         concurrency=8,
         dir=str(pytester.path / ".evals"),
@@ -175,6 +177,10 @@ WRONG = {
         ["--evals-experiment", "no_guidelines", "--evals-guidelines", "flag.md"],
         "experiment 'no_guidelines' (flag --evals-experiment) has its own rules about guidelines.\n"
         "  what to do: give custom guidelines an experiment name of their own",
+    ),
+    "an unknown sandbox": (
+        ["--evals-sandbox", "docker"],
+        "unknown sandbox 'docker' (flag --evals-sandbox).\n  what to do: choose one of auto, bwrap, namespaces, node",
     ),
     "an unknown backend": (
         ["--evals-backend", "cloud"],

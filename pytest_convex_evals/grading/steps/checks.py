@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading.steps.base import Bench, StepResult
+from pytest_convex_evals.grading.steps.filesystem import FilesystemStep
+from pytest_convex_evals.grading.steps.install import InstallStep
 from pytest_convex_evals.records import Failed, FailureCause, Passed, StepName
+from pytest_convex_evals.submission import Submission
 
 _DEADLINE_S = 120.0
+_ATTEMPTS = 2
 _SHOWN = 25
 _CHECKED = ("convex/", "src/")
 
@@ -29,7 +36,10 @@ class ToolchainCheck:
             "toolchain": str(bench.tools.toolchain().folder),
             "files": [path for path in bench.files if path.startswith(_CHECKED)],
         }
-        findings = bench.tools.worker.request(self.method, params, deadline_s=_DEADLINE_S)["findings"]
+        try:
+            findings = self._findings(bench, params)
+        except _UsedUp as used_up:
+            return StepResult(Failed(cause="limit", reason=f"{self.name} {used_up}; that of the reference answer ends"))
         (bench.folder / f"{self.name}.log").write_text("\n".join(map(_line, findings)) + "\n", encoding="utf-8")
         if not findings:
             return StepResult(Passed())
@@ -37,6 +47,33 @@ class ToolchainCheck:
         more = f"\n… and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
         count = f"{len(findings)} {self.what}{'s' if len(findings) > 1 else ''}"
         return StepResult(Failed(cause=self.cause, reason=f"{count}{shown}{more}"))
+
+    def _findings(self, bench: Bench, params: dict[str, Any]) -> list[dict[str, Any]]:
+        """Once more when the worker dies or is silent, and then decide by the reference whose fault that is."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                found = bench.tools.worker.request(self.method, params, deadline_s=_DEADLINE_S)
+            except Trouble as trouble:
+                if attempt + 1 < _ATTEMPTS:
+                    continue
+                self._try_reference(bench)
+                raise _UsedUp(f"did not end: {trouble.reason}") from None
+            return list(found["findings"])
+        raise AssertionError("unreachable")
+
+    def _try_reference(self, bench: Bench) -> None:
+        """Raises when the worker cannot do it either; what it finds does not matter."""
+        with tempfile.TemporaryDirectory(prefix="convex-evals-reference-") as folder:
+            answer = Bench(bench.item, Submission(bench.item.answer_files()), Path(folder), bench.tools)
+            FilesystemStep().run(answer)
+            InstallStep().run(answer)
+            files = [path for path in answer.files if path.startswith(_CHECKED)]
+            params = {"project": str(answer.project), "toolchain": str(bench.tools.toolchain().folder), "files": files}
+            bench.tools.worker.request(self.method, params, deadline_s=_DEADLINE_S)
+
+
+class _UsedUp(Exception):  # noqa: N818 - a state
+    """The submission takes the worker down or never lets it end."""
 
 
 class TypeCheckStep(ToolchainCheck):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+import signal
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from pytest_convex_evals.cage.levels import INSIDE, exit_code
+from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.errors import Trouble
-from pytest_convex_evals.grading.process import run_command
+from pytest_convex_evals.grading.process import Finished, run_command
 from pytest_convex_evals.grading.steps.base import Bench, StepResult
 from pytest_convex_evals.pipes import Silence
 from pytest_convex_evals.records import Failed, Passed, StepName
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
     from pytest_convex_evals.backends.base import Backend
 
 PUSH_S = 120.0
+LIMITS = Limits(memory=4096 * MB, scratch=256 * MB, open_files=4096, cpu_s=60)
+_PROJECT, _RELAY, _REACH, _SCRATCH = "/project", f"{INSIDE}/relay", f"{INSIDE}/reach.mjs", "/tmp"  # noqa: S108
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+"""Signals that a limit does not send."""
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _BEGIN = "- Preparing Convex functions..."
 """What the CLI says when it is done with itself."""
@@ -37,6 +45,8 @@ class Push:
     said: str
     notes: tuple[str, ...] = ()
     """Why the CLI had to do it; empty when the toolchain worker did."""
+    used_up: str = ""
+    """The limit that ended it."""
 
 
 class DeployStep:
@@ -65,6 +75,8 @@ class DeployStep:
             return StepResult(Passed(), notes=push.notes)
         if backend.runner_deaths():
             raise Trouble("cage", "the process that runs the submission died during the push")
+        if push.used_up:
+            return StepResult(Failed(cause="limit", reason=f"the push used up its {push.used_up}"), notes=push.notes)
         return StepResult(Failed(cause="push", reason=_reason(push.said)), notes=push.notes)
 
 
@@ -109,25 +121,38 @@ def push_in_process(bench: Bench, backend: Backend) -> Push | str:
 
 def push_by_cli(bench: Bench, backend: Backend, why: str) -> Push:
     """Run the CLI in a process of its own."""
-    scratch = bench.folder / "scratch"
-    node = bench.tools.toolchain().node
-    where = ["--url", backend.url, "--admin-key", backend.admin_key]
-    done = run_command(
-        [str(node), str(_cli(bench)), "dev", "--once", "--typecheck", "disable", *where],
-        cwd=bench.project,
-        environment={
-            "PATH": f"{node.parent}{os.pathsep}{os.defpath}",
-            "HOME": str(scratch),
-            "TMPDIR": str(scratch),
-            "CI": "1",
-            "NO_COLOR": "1",
-        },
-        deadline_s=PUSH_S,
-    )
+    done = _caged_cli(bench, backend)
     said = _COLOUR.sub("", f"{done.output}{done.complaints}").strip()
-    if done.timed_out or (done.killed and not backend.deployed() and not backend.runner_deaths()):
-        (bench.folder / "deploy.log").write_text(said + "\n", encoding="utf-8")
-        if done.timed_out:
-            raise Trouble("tool", f"the push did not end within {PUSH_S:.0f} s", remedy="see deploy.log in the folder")
+    notes = (f"pushed by the Convex CLI in a process of its own: {why}",)
+    if not done.timed_out and (not done.killed or backend.deployed() or backend.runner_deaths()):
+        return Push(done.exit_code == 0, said, notes)
+    (bench.folder / "deploy.log").write_text(said + "\n", encoding="utf-8")
+    if done.timed_out:
+        raise Trouble("tool", f"the push did not end within {PUSH_S:.0f} s", remedy="see deploy.log in the folder")
+    if -done.exit_code in _FROM_OUTSIDE:
         raise Trouble("tool", f"the Convex CLI was ended by signal {-done.exit_code}", remedy="run it again")
-    return Push(done.exit_code == 0, said, (f"pushed by the Convex CLI in a process of its own: {why}",))
+    out_of_time = -done.exit_code == signal.SIGXCPU
+    used_up = f"{LIMITS.cpu_s} s of processor time" if out_of_time else "memory or space"
+    return Push(accepted=False, said=said, notes=notes, used_up=used_up)
+
+
+def _caged_cli(bench: Bench, backend: Backend) -> Finished:
+    """It evaluates nothing that was submitted, but it reads what the sources name: so it is caged, too."""
+    cage, toolchain = bench.tools.cage(), bench.tools.toolchain()
+    packages = (bench.project / "node_modules").resolve()
+    scratch = bench.folder / "scratch"
+    node, home = cage.node_inside, cage.place(_SCRATCH, scratch)
+    environment = {"PATH": f"{os.path.dirname(node)}{os.pathsep}{os.defpath}", "HOME": home, "TMPDIR": home}  # noqa: PTH120
+    environment |= {"CI": "1", "NO_COLOR": "1"}
+    read = {str(packages): packages, _REACH: toolchain.script("reach")}
+    ways: list[str] = []
+    if backend.relay is not None:
+        read[_RELAY] = backend.relay
+        environment["CAGE_RELAY"] = f"{_RELAY}:{urlsplit(backend.url).port},{urlsplit(backend.site_url).port}"
+        ways = ["--import", _REACH]
+    program = Program(read, {_PROJECT: bench.project}, _PROJECT, environment, processes=True, limits=LIMITS)
+    cli = packages / "convex" / "bin" / "main.js"
+    where = ["--url", backend.url, "--admin-key", backend.admin_key]
+    command = [*cage.prefix(program), node, *ways, str(cli), "dev", "--once", "--typecheck", "disable", *where]
+    done = run_command(command, cwd=bench.project, environment=environment, deadline_s=PUSH_S)
+    return replace(done, exit_code=exit_code(done.exit_code))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from pytest_convex_evals.errors import disk_trouble
@@ -35,6 +36,9 @@ class FilesystemStep:
         kept = {
             rulings[path].path: content for path, content in submission.files.items() if rulings[path].answer == "keep"
         }
+        failure = _functions_outside(kept)
+        if failure is not None:
+            return StepResult(failure, notes=tuple(notes))
         try:
             for folder in (".", *submission.folders):
                 (bench.project / folder).mkdir(parents=True, exist_ok=True)
@@ -88,3 +92,16 @@ def _too_much(files: Mapping[str, str]) -> Failed | None:
     if sum(sizes.values()) > MAX_TOTAL_BYTES:
         return Failed(cause="limit", reason=f"all files together have more than {MAX_TOTAL_BYTES} bytes")
     return None
+
+
+def _functions_outside(files: Mapping[str, str]) -> Failed | None:
+    """`convex.json` may name another folder of functions, which the CLI writes to: one of the project."""
+    try:
+        text = next((text for path, text in files.items() if folded(path) == "convex.json"), "{}")
+        folder = json.loads(text).get("functions", "convex")
+    except (ValueError, AttributeError, RecursionError):
+        return None  # the push will say so
+    parts = str(folder).replace("\\", "/").rstrip("/").split("/")
+    if isinstance(folder, str) and ".." not in parts and parts[0] not in {"", "~"} and ":" not in folder:
+        return None
+    return Failed(cause="path", reason=f"convex.json: the folder of functions {folder!r} is not one of the project")

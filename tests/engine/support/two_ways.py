@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_convex_evals.backends.embedded import EmbeddedBackend
+from pytest_convex_evals.backends.embedded import Core, EmbeddedBackend
 from pytest_convex_evals.engine.setup import ensure_toolchain, toolchain_root
 from pytest_convex_evals.grading.manifest import read_manifest
 from pytest_convex_evals.grading.packages import link_packages
@@ -46,8 +46,10 @@ class Outcome:
 class Recorded:
     """A backend behind an address that remembers what was sent."""
 
+    relay = None
+
     def __init__(self) -> None:
-        self.backend = EmbeddedBackend(ensure_toolchain())
+        self.backend = EmbeddedBackend(Core.start(ensure_toolchain()))
         self.admin_key = self.backend.admin_key
         self._lines = LineProcess([toolchain().node, Path(__file__).with_name("recorder.mjs")])
         self.url: str = self._lines.first()["ready"]
@@ -91,7 +93,7 @@ class TwoWays:
 
     def __init__(self, root: Path) -> None:
         self._root, self._count = root, 0
-        self.tools = Tools(ensure_toolchain, toolchain_root())
+        self.tools = Tools(ensure_toolchain, toolchain_root(), "node")
         self._backends = {"cli": Recorded(), "worker": Recorded()}
 
     def push(self, files: Mapping[str, str]) -> tuple[Outcome, Outcome]:

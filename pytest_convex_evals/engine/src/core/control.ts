@@ -51,7 +51,6 @@ import { SystemError, UserError, type JsFailure } from "./errors.js";
 import { transact } from "./functions/actionSyscalls.js";
 import { clientError, type CallRequest } from "./functions/caller.js";
 import { parseFunctionPath } from "./functions/paths.js";
-import { aliases } from "./functions/fetch.js";
 import { updateEnvironment } from "./http/environment.js";
 import { schemaJson } from "./schema/schema.js";
 import { apiSpec } from "./system/deployment.js";
@@ -268,13 +267,8 @@ export class Control {
     return entries;
   }
 
-  private allowFetch(params: Params): null {
-    this.engine.allowedOrigins.clear();
-    for (const origin of Array.isArray(params["origins"]) ? params["origins"] : []) {
-      const url = new URL(String(origin));
-      const loopback = ["127.0.0.1", "localhost", "[::1]"].includes(url.hostname);
-      for (const name of loopback ? aliases(url.origin) : [url.origin]) this.engine.allowedOrigins.add(name);
-    }
+  private async allowFetch(params: Params): Promise<null> {
+    await this.engine.allowOrigins(Array.isArray(params["origins"]) ? params["origins"].map(String) : []);
     return null;
   }
 

@@ -13,6 +13,7 @@ import type { DataFolder } from "./durable/folder.js";
 import { keysFact, type DeploymentKeys } from "./durable/keys.js";
 import type { Recovered } from "./durable/replay.js";
 import { Caller } from "./functions/caller.js";
+import { aliases, isLoopback } from "./functions/fetch.js";
 import { LogStream } from "./functions/logs.js";
 import { Handles } from "./functions/paths.js";
 import { Exports } from "./portable/exports.js";
@@ -21,6 +22,7 @@ import { Pushes } from "./push/push.js";
 import { preparedFor } from "./push/schemas.js";
 import { ActionRunnerClient } from "./runners/actions.js";
 import type { RunnerSettings } from "./runners/process.js";
+import { Relay } from "./runners/relay.js";
 import { UdfRunner } from "./runners/udf.js";
 import { Watchdog } from "./runners/watchdog.js";
 import type { Schema } from "./schema/schema.js";
@@ -75,6 +77,7 @@ export class Engine {
   epoch = 0;
   private active = Deployment.empty();
   private readonly watchdog = new Watchdog();
+  private readonly relay: Relay | null;
   private readonly resetListeners = new Set<() => void>();
 
   constructor(private readonly settings: EngineSettings) {
@@ -88,6 +91,7 @@ export class Engine {
     this.udfRunner = new UdfRunner(settings.runner, this.watchdog, current);
     this.actionRunner = new ActionRunnerClient("action", settings.runner, this.watchdog, current, this.clock);
     this.nodeRunner = new ActionRunnerClient("node", settings.runner, this.watchdog, current, this.clock);
+    this.relay = settings.runner.relay === null ? null : new Relay(settings.runner.relay.outside);
     this.activity = new Activity(this);
     this.files = new Files(this, keys.uploadSecret);
     this.caller = new Caller(this);
@@ -205,12 +209,25 @@ export class Engine {
 
   /** Where Node actions find packages that are not bundled: the folder that holds them, or null. */
   usePackages(folder: string | null): void {
-    this.settings.runner.packages = folder === null ? null : realpathSync(folder);
+    this.settings.runner.packageFolder = folder === null ? null : realpathSync(folder);
     this.nodeRunner.restart();
   }
 
   get packages(): string | null {
-    return this.settings.runner.packages ?? null;
+    return this.settings.runner.packageFolder ?? null;
+  }
+
+  /** Replaces what actions may reach beside the deployment itself; sockets of caged Node actions reach the same. */
+  async allowOrigins(origins: readonly string[]): Promise<void> {
+    this.allowedOrigins.clear();
+    for (const origin of origins.map((text) => new URL(text))) {
+      for (const name of isLoopback(origin) ? aliases(origin.origin) : [origin.origin]) this.allowedOrigins.add(name);
+    }
+    if (this.relay === null) return;
+    const reachable = [this.cloudUrl, this.siteUrl, ...this.allowedOrigins].map((text) => new URL(text)).filter(isLoopback);
+    const ports = [...new Set(reachable.map((url) => Number(url.port)))];
+    await this.relay.allow(ports);
+    this.nodeRunner.useReach(ports);
   }
 
   /** Drops all data, keeps the deployment; scheduler and crons start anew, and so do runners that hold anything of earlier calls. */
@@ -221,13 +238,13 @@ export class Engine {
   /** Drops everything, the deployment and its environment too. */
   async wipe(): Promise<void> {
     await this.beginAnew(Deployment.empty(), [DEPLOYMENT, ENVIRONMENT], null, () => {
-      this.settings.runner.packages = null;
+      this.settings.runner.packageFolder = null;
       this.stopWork(true);
       this.active = Deployment.empty();
       this.env.clear();
-      this.allowedOrigins.clear();
       this.pushes.forget();
     });
+    await this.allowOrigins([]);
   }
 
   private async beginAnew(deployment: Deployment, forget: readonly string[], clockStart: number | null, drop: () => void): Promise<void> {
@@ -270,6 +287,7 @@ export class Engine {
     this.udfRunner.shutdown();
     this.actionRunner.restart();
     this.nodeRunner.restart();
+    this.relay?.close();
   }
 
   /** A defect or an operational failure in the background: told on stderr, never to a client. */

@@ -11,8 +11,10 @@ import { keysFor } from "./durable/keys.js";
 import { Engine } from "./engine.js";
 import { UserError } from "./errors.js";
 import { HttpFront, VERSION } from "./http/server.js";
+import type { CageSettings, RunnerSettings } from "./runners/process.js";
 
 const HEAP_MEGABYTES = 128;
+const NO_CAGE: CageSettings = { prefix: [], nodePrefix: [], packages: null, relay: null };
 
 function port(text: string | undefined): number | null {
   return text === undefined ? null : Number(text);
@@ -25,7 +27,7 @@ async function main(): Promise<void> {
       "site-port": { type: "string" },
       "admin-key": { type: "string" },
       "instance-name": { type: "string" },
-      "runner-prefix": { type: "string" },
+      cage: { type: "string" },
       "runner-script": { type: "string" },
       "action-seconds": { type: "string" },
       data: { type: "string" },
@@ -34,14 +36,14 @@ async function main(): Promise<void> {
   });
   const data = values.data === undefined ? null : DataFolder.open(values.data, report, values["compact-bytes"] === undefined ? undefined : Number(values["compact-bytes"]));
   const keys = keysFor(data?.recovered?.facts, { instanceName: values["instance-name"], adminKey: values["admin-key"] });
-  const prefix = values["runner-prefix"] === undefined ? [] : (JSON.parse(values["runner-prefix"]) as string[]);
+  const cage = { ...NO_CAGE, ...(JSON.parse(values.cage ?? "{}") as Partial<RunnerSettings>) };
   const engine = new Engine({
     keys,
     data,
     runner: {
       script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
-      prefix,
       node: process.execPath,
+      ...cage,
       heapMegabytes: HEAP_MEGABYTES,
       ...(values["action-seconds"] === undefined ? {} : { actionSeconds: Number(values["action-seconds"]) }),
     },
@@ -50,6 +52,7 @@ async function main(): Promise<void> {
   await engine.open();
   await front.listen(port(values.port), port(values["site-port"]));
   await engine.resume();
+  await engine.allowOrigins([]);
   const exit = (): void => {
     engine.shutdown();
     front.close();
@@ -75,6 +78,8 @@ async function main(): Promise<void> {
     engine.adminKey = keysFor(undefined, { instanceName: keys.instanceName, adminKey: values["admin-key"] }).adminKey;
     await engine.wipe();
     await front.listen(port(values.port), port(values["site-port"]));
+    // Relays lead to the new ports.
+    await engine.allowOrigins([]);
     return ready();
   };
   new Control(engine, exit, renew).serve(ready());

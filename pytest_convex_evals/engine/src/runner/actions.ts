@@ -6,6 +6,7 @@ import { Socket } from "node:net";
 
 import { encodeFrame, FrameReader, type Frame } from "../shared/frames.js";
 import type { RunnerKind, StartOptions } from "../shared/protocol.js";
+import { Reach } from "../shared/reach.js";
 import { describeModule } from "./analyze.js";
 import { READ_FD } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
@@ -40,6 +41,8 @@ export class ActionRunner {
   private readonly calls = new Map<number, ActionCall>();
   private readonly socket: Socket;
   private readonly node: NodeRealm | null;
+  private readonly reach = (process.argv[4] ?? "") === "" ? null : new Reach(process.argv[4] as string);
+  private reached: Promise<void> | null = null;
 
   constructor(kind: RunnerKind) {
     this.socket = new Socket({ fd: READ_FD, readable: true, writable: true });
@@ -93,6 +96,13 @@ export class ActionRunner {
       case "resolve":
         this.resolve(header, frame.payload);
         break;
+      case "reach": {
+        const reached = Promise.resolve(this.reach?.serve(header["ports"] as number[])).then(() => {
+          if (this.reached === reached) this.reached = null;
+        });
+        this.reached = reached;
+        break;
+      }
       case "ping":
         // Only after what was started before has yielded.
         setImmediate(() => this.send({ t: "pong", n: header["n"] }));
@@ -128,6 +138,7 @@ export class ActionRunner {
     clock = { now: start.now, at: performance.now(), virtual: start.frozen === true };
     const call: ActionCall = { id, start, finished: false, nextSyscall: 0, clientGone: new AbortController(), cut: false, waiting: new Map() };
     this.calls.set(id, call);
+    if (this.reached !== null) await this.reached;
     await currentCall.run(call, async () => {
       try {
         if (this.node !== null) this.done(call, await this.node.run(call, payload));

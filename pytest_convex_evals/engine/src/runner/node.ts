@@ -23,7 +23,7 @@ export class NodeRealm {
   private readonly builtins = new Map<string, vm.Module>();
   private env = "";
   /** Finds packages outside the bundle, when the core allows some. */
-  private readonly require: NodeJS.Require | null = process.argv[3] === undefined ? null : createRequire(`${process.argv[3]}/index.js`);
+  private readonly require: NodeJS.Require | null = (process.argv[3] ?? "") === "" ? null : createRequire(`${process.argv[3]}/index.js`);
 
   constructor(
     private readonly store: ModuleStore,

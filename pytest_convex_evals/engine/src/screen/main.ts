@@ -1,7 +1,7 @@
 /** Entry point of the screen: submitted components run here, in a window without Node, and are acted on from outside. */
 import { byRole, fieldOf, literally, only, seen, userOf, type Name } from "./acts.js";
 import { answer, serve, type Operation } from "./protocol.js";
-import { guardSockets, setOnline } from "./reach.js";
+import { guardSockets, openWays, setOnline } from "./reach.js";
 import { Stage, type Play } from "./stage.js";
 import { lineOf, visibleText } from "./text.js";
 
@@ -12,7 +12,15 @@ const nameIn = (params: Record<string, unknown>): Name | null => (params.name ??
 const found = (params: Record<string, unknown>): HTMLElement[] => byRole(stage.body, String(params.role), nameIn(params));
 
 const operations: ReadonlyMap<string, Operation> = new Map<string, Operation>([
-  ["render", (params) => (stage.render(params as unknown as Play), stage.errors)],
+  [
+    "render",
+    async (params) => {
+      const play = params as unknown as Play;
+      await openWays(play.ports);
+      stage.render(play);
+      return stage.errors;
+    },
+  ],
   ["clear", () => stage.clear()],
   ["text", () => visibleText(stage.body)],
   ["texts", (params) => found(params).map(lineOf)],

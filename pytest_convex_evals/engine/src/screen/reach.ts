@@ -1,6 +1,8 @@
 /** What this process can connect to: the deployment, and only while it is online. */
 import { Socket } from "node:net";
 
+import { Reach } from "../shared/reach.js";
+
 const LOOPBACK: ReadonlySet<string> = new Set(["127.0.0.1", "::1", "localhost"]);
 
 interface Target {
@@ -9,6 +11,9 @@ interface Target {
   path?: string;
 }
 
+/** The folder of the sockets that lead out of the cage; none when no cage cuts the network. */
+const folder = process.argv[2] ?? "";
+const reach = folder === "" ? undefined : new Reach(folder);
 const allowed = new Set<number>();
 let waiting: (() => void)[] | undefined;
 
@@ -16,6 +21,11 @@ let waiting: (() => void)[] | undefined;
 export function allowPorts(ports: readonly number[]): void {
   allowed.clear();
   for (const port of ports) allowed.add(port);
+}
+
+/** Where the cage has a network of its own, these ports of it lead to the deployment. */
+export async function openWays(ports: readonly number[]): Promise<void> {
+  await reach?.serve(ports);
 }
 
 /** Offline, connections stay pending until the network is back. */

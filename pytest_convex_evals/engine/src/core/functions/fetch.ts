@@ -70,6 +70,10 @@ function isAllowed(engine: Engine, text: string): boolean {
   return own.includes(url.origin) || engine.allowedOrigins.has(url.origin);
 }
 
+export function isLoopback(url: URL): boolean {
+  return ["127.0.0.1", "localhost", "[::1]"].includes(url.hostname);
+}
+
 /** The names under which a loopback address can be meant. */
 export function aliases(text: string): string[] {
   const url = new URL(text);

@@ -32,6 +32,7 @@ export class ActionRunnerClient {
   private entering: Promise<void> = Promise.resolve();
   private nextCall = 1;
   private extraModules: Frame[] = [];
+  private reach: readonly number[] = [];
   /** How often the process ended without being told to. */
   deaths = 0;
 
@@ -78,6 +79,12 @@ export class ActionRunnerClient {
   useModules(frames: Frame[]): void {
     this.extraModules = frames;
     if (this.lane !== null) this.lane.loaded = null;
+  }
+
+  /** Ports that caged code may connect to. */
+  useReach(ports: readonly number[]): void {
+    this.reach = ports;
+    for (const lane of [...(this.lane === null ? [] : [this.lane]), ...this.stalled]) lane.process.send({ t: "reach", ports });
   }
 
   /** Calls enter one after the other, so that each is checked against all that entered before it. */
@@ -138,6 +145,7 @@ export class ActionRunnerClient {
   private start(): Lane {
     if (this.lane !== null && !this.lane.process.isGone) return this.lane;
     this.lane = new Lane(this.kind, this.settings, this.watchdog, (lane, frame) => this.onFrame(lane, frame), (lane) => this.onGone(lane));
+    if (this.reach.length > 0) this.lane.process.send({ t: "reach", ports: this.reach });
     return this.lane;
   }
 

@@ -9,15 +9,17 @@ import { join } from "node:path";
 import type { BuildOptions, BuildResult, Plugin, PluginBuild } from "esbuild";
 
 import { load } from "./loader.js";
-import { Memo } from "./memo.js";
+import { Memo, readOutside } from "./memo.js";
+import type { Stage } from "./stage.js";
+import { Unfit } from "./unfit.js";
 
 /** The service collects garbage seldom: a quarter less work for some 70 MB. */
 const GOGC = "400";
 
 type Esbuild = typeof import("esbuild");
 
-/** Loads esbuild for one CLI; `say` gets what the service prints, in its place among what the CLI prints. */
-export function loadEsbuild(real: NodeJS.Require, say: (text: string) => void): Partial<Esbuild> {
+/** Loads esbuild for one CLI; what the service prints gets its place among what the CLI prints. */
+export function loadEsbuild(real: NodeJS.Require, stage: Stage): Partial<Esbuild> {
   const script = real.resolve("esbuild");
   const log = openNameless();
   const memo = new Memo();
@@ -31,9 +33,13 @@ export function loadEsbuild(real: NodeJS.Require, say: (text: string) => void): 
     // esbuild remembers the folder in which it was loaded.
     const here = { absWorkingDir: process.cwd(), ...options, plugins: (options.plugins ?? []).map(asked) };
     try {
-      return await memo.build(here, here.absWorkingDir, () => esbuild.build(here));
+      const result = await memo.build(here, here.absWorkingDir, () => esbuild.build(here));
+      const outside = readOutside(result, here.absWorkingDir);
+      // The CLI does not get at such a file where it is caged.
+      if (outside !== undefined) return await stage.give<BuildResult>(new Unfit("outside", `the sources name ${outside}, which is outside the project`));
+      return result;
     } finally {
-      say(drain(log));
+      stage.say(drain(log));
     }
   };
   return { ...esbuild, build: build as Esbuild["build"] };

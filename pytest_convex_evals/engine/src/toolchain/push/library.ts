@@ -71,7 +71,7 @@ function create(cli: Cli, source: string): Library {
       "node:zlib": () => lightZlib,
       process: () => stage.process,
       "node:process": () => stage.process,
-      esbuild: (real) => (esbuild ??= loadEsbuild(real, (text) => stage.say(text))),
+      esbuild: (real) => (esbuild ??= loadEsbuild(real, stage)),
       prettier: loadPrettier,
     },
   }) as Functions;

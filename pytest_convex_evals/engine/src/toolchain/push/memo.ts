@@ -64,8 +64,19 @@ function isClean({ errors, warnings, metafile }: BuildResult): boolean {
   return errors.length === 0 && warnings.length === 0 && metafile !== undefined;
 }
 
-function readsOnly({ metafile }: BuildResult, folder: string, set: string): boolean {
-  return Object.keys(metafile?.inputs ?? {}).every((name) => NOT_FILES.some((prefix) => name.startsWith(prefix)) || isInside(resolve(folder, name), set));
+function readsOnly(result: BuildResult, folder: string, set: string): boolean {
+  return filesRead(result, folder).every((path) => isInside(path, set));
+}
+
+/** The first file that a build read outside the project and its packages. */
+export function readOutside(result: BuildResult, folder: string): string | undefined {
+  const places = [folder, realpathSync(folder), realpathSync(join(folder, "node_modules"))];
+  return filesRead(result, folder).find((path) => !places.some((place) => isInside(path, place)));
+}
+
+function filesRead({ metafile }: BuildResult, folder: string): string[] {
+  const names = Object.keys(metafile?.inputs ?? {}).filter((name) => !NOT_FILES.some((prefix) => name.startsWith(prefix)));
+  return names.map((name) => resolve(folder, name));
 }
 
 function moved({ folder, result }: Remembered, to: string): BuildResult {

@@ -1,0 +1,1 @@
+"""The cage: what submitted code runs in."""
