@@ -39,15 +39,19 @@ class Store:
         self.root, self.set = root / "store", root / "store" / "set"
         self.modules = self.set / "node_modules"
         self.modules.mkdir(parents=True)
-        shutil.copy(real / "node_modules" / ".package-lock.json", self.modules)
+        (self.modules / ".package-lock.json").write_bytes((real / "node_modules" / ".package-lock.json").read_bytes())
         for entry in (real / "node_modules").iterdir():
-            if entry.is_dir() and entry.name != "convex":
+            if entry.is_dir():
                 shutil.copytree(entry, self.modules / entry.name, symlinks=True, copy_function=_link)
-        convex = self.modules / "convex"
-        (convex / "dist").mkdir(parents=True)
-        shutil.copy(real / "node_modules" / "convex" / "package.json", convex)
-        self.script = convex / "dist" / "cli.bundle.cjs"
-        shutil.copy(real / "node_modules" / "convex" / "dist" / "cli.bundle.cjs", self.script)
+        for folder in [self.set, *self.set.rglob("*")]:
+            if folder.is_dir() and not folder.is_symlink():
+                folder.chmod(0o755)
+        self.script = self.modules / "convex" / "dist" / "cli.bundle.cjs"
+        # Copies, because tests spoil them.
+        for path in (self.script, self.modules / "convex" / "package.json"):
+            text = path.read_bytes()
+            path.unlink()
+            path.write_bytes(text)
 
     def entry(self, name: str, /, **changes: object) -> None:
         """Change what npm wrote down about a package; None removes a key."""

@@ -224,7 +224,7 @@ export class Engine {
       for (const name of isLoopback(origin) ? aliases(origin.origin) : [origin.origin]) this.allowedOrigins.add(name);
     }
     if (this.relay === null) return;
-    const reachable = [this.cloudUrl, this.siteUrl, ...this.allowedOrigins].map((text) => new URL(text)).filter(isLoopback);
+    const reachable = [this.cloudUrl, this.siteUrl, ...this.allowedOrigins].filter((text) => text !== "").map((text) => new URL(text)).filter(isLoopback);
     const ports = [...new Set(reachable.map((url) => Number(url.port)))];
     await this.relay.allow(ports);
     this.nodeRunner.useReach(ports);
