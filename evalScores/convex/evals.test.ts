@@ -145,7 +145,7 @@ test("failures of a run and everything about one of them, for analysis", async (
   const failures = await t.query(internal.debugQueries.getFailedEvalsForRun, { runId });
   expect(failures).toMatchObject({ run: { key: "r", model: "gpt-5" }, totalEvals: 4, passedCount: 1, failedCount: 1 });
   expect(failures.failedEvals).toEqual([
-    { _id: evalId, evalPath: PATH, category: "000-basics", name: "000-empty", failureReason: FAILED.reason, failedStep: "tests" },
+    { _id: evalId, evalPath: PATH, category: "000-basics", name: "000-empty", failureReason: "1 of 2 checks failed", failedStep: "tests" },
   ]);
   const info = await t.action(internal.debug.getEvalDebugInfo, { evalId });
   expect(info).toMatchObject({ eval: { _id: evalId, task: "Write a backend" }, outputFiles: [{ path: "convex/a.ts", text: "export {}" }] });
