@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import collect, engine, grading, plugin_import, search
+from benchmarks import collect, engine, grading, plugin_import, scores_reads, search
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "plugin_import": plugin_import.figures,
@@ -13,6 +13,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "engine": engine.figures,
     "search": search.figures,
     "grading": grading.figures,
+    "scores_reads": scores_reads.figures,
 }
 
 
