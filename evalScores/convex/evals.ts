@@ -7,10 +7,13 @@ import { findAsset, releaseAsset } from "./assets";
 import { checksOf } from "./checks";
 import { refusal } from "./errors";
 import { checkAmount, checkCount, digest, splitEvalPath, TextBudget } from "./input";
-import { DELETE_BATCH } from "./limits";
-import { settle, tallyAfter, type Tally } from "./settle";
+import { CELL_BATCH, DELETE_BATCH } from "./limits";
+import { hasEnded, settle, tallyAfter, type Tally } from "./settle";
 import { acceptSteps, addStep, clearSteps, stepsOf } from "./steps";
 import { checkVerdict, status, stepName, usage, verdict, type Cell, type Result, type Step } from "./validators";
+
+const RUNNING = { kind: "running" as const };
+const UNFINISHED = { kind: "error" as const, cause: "unfinished", reason: "its run ended before there was a verdict" };
 
 async function findCell(ctx: QueryCtx, run: Doc<"runs">, cell: Cell): Promise<Doc<"evals"> | null> {
   if (!run.plannedEvals.includes(cell.evalPath)) throw refusal("unplanned_eval", `The run ${run.key} does not plan the eval ${cell.evalPath}.`);
@@ -32,12 +35,12 @@ export async function startEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell):
 async function openCell(ctx: MutationCtx, run: Doc<"runs">, cell: Cell, known: Doc<"evals"> | null): Promise<Doc<"evals"> | null> {
   if (known !== null && (known.digest !== undefined || known.attempt > cell.attempt)) return null;
   if (known?.attempt === cell.attempt) return known;
-  const running = { kind: "running" as const };
+  const begun = hasEnded(run) ? UNFINISHED : RUNNING;
   if (known !== null) {
     await clearSteps(ctx, known._id);
-    await ctx.db.patch(known._id, { attempt: cell.attempt, status: running });
+    await ctx.db.patch(known._id, { attempt: cell.attempt, status: begun });
   }
-  const evalId = known?._id ?? (await ctx.db.insert("evals", { runId: run._id, ...splitEvalPath(cell.evalPath), ...cell, status: running }));
+  const evalId = known?._id ?? (await ctx.db.insert("evals", { runId: run._id, ...splitEvalPath(cell.evalPath), ...cell, status: begun }));
   const opened = await ctx.db.get(evalId);
   await settle(ctx, run, { ...tallyAfter(run, known, opened), heartbeatAt: Date.now() });
   return opened;
@@ -93,19 +96,18 @@ function checkResult({ generationMs, gradingMs, startedAt, usage: used }: Result
   for (const [what, value] of Object.entries({ generationMs, gradingMs, startedAt, ...used })) checkAmount(what, value);
 }
 
-/** Ends a batch of the cells that were running when their run fell silent. */
-export async function abandonCells(ctx: MutationCtx, run: Doc<"runs">): Promise<{ changes: Tally; more: boolean }> {
+/** Ends a batch of the cells that are still running when their run ends. */
+export async function endRunningCells(ctx: MutationCtx, run: Doc<"runs">): Promise<{ tally: Tally; more: boolean }> {
   const stuck = await ctx.db
     .query("evals")
     .withIndex("by_status", (q) => q.eq("runId", run._id).eq("status.kind", "running"))
-    .take(DELETE_BATCH);
-  const ended = { kind: "error" as const, cause: "abandoned", reason: "its run fell silent before there was a verdict" };
-  let changes: Tally = { counts: run.counts, categories: run.categories, totals: run.totals };
+    .take(CELL_BATCH);
+  let tally: Tally = { counts: run.counts, categories: run.categories, totals: run.totals };
   for (const cell of stuck) {
-    await ctx.db.patch(cell._id, { status: ended });
-    changes = tallyAfter(changes, cell, { ...cell, status: ended });
+    await ctx.db.patch(cell._id, { status: UNFINISHED });
+    tally = tallyAfter(tally, cell, { ...cell, status: UNFINISHED });
   }
-  return { changes, more: stuck.length === DELETE_BATCH };
+  return { tally, more: stuck.length === CELL_BATCH };
 }
 
 /** Deletes a batch of what belonged to a run; true when there may be more. */

@@ -22,6 +22,8 @@ export const MAX_CELL_TEXT = 2_000_000;
 export const MAX_DOCUMENT = 900 * KIB;
 /** Rows that one transaction of a cascade deletes. */
 export const DELETE_BATCH = 400;
+/** Cells that one transaction ends. */
+export const CELL_BATCH = 200;
 /** Complete runs that make a score. */
 export const RANKED_RUNS = 10;
 /** Rows of one leaderboard. */

@@ -87,9 +87,9 @@ async function boardOf(ctx: QueryCtx, experiment: string, searched: Place[]) {
       .query("modelScores")
       .withIndex("by_suite", (q) => q.eq("experimentId", experimentId).eq("suiteId", suiteId))
       .order("desc")
-      .take(MAX_ROWS);
-    truncated ||= scores.length === MAX_ROWS;
-    for (const { modelId, _id, _creationTime, experimentId: _experiment, suiteId: _suite, ...score } of scores) {
+      .take(MAX_ROWS + 1);
+    truncated ||= scores.length > MAX_ROWS;
+    for (const { modelId, _id, _creationTime, experimentId: _experiment, suiteId: _suite, ...score } of scores.slice(0, MAX_ROWS)) {
       const model = seen.has(modelId) ? null : await ctx.db.get(modelId);
       if (model === null) continue;
       seen.add(modelId);

@@ -91,8 +91,20 @@ test("a run that has been silent for three hours ends, of whatever age, with its
   await t.finishAllScheduledFunctions(vi.runAllTimers);
   const [old, alive] = await rows(t, "runs");
   expect(old).toMatchObject({ status: { kind: "error", cause: "abandoned" }, counts: { running: 0, error: 1 } });
-  expect(await only(rows(t, "evals"))).toMatchObject({ status: { kind: "error", cause: "abandoned" } });
+  expect(await only(rows(t, "evals"))).toMatchObject({ status: { kind: "error", cause: "unfinished" } });
   expect(alive?.status).toEqual({ kind: "pending" });
+});
+
+test("cells that are running end with their run, whichever comes first, in batches", async () => {
+  const t = await backend();
+  const runId = await startRun(t, "r", { repeats: 200 });
+  const cells = EVALS.slice(0, 3).flatMap((evalPath) => Array.from({ length: 150 }, (_, n) => ({ evalPath, repeat: n + 1, attempt: 1 })));
+  for (const cell of cells) await t.mutation(api.admin.startEval, { token, runKey: "r", cell });
+  await t.mutation(api.admin.completeRun, { token, runKey: "r", endedAt: 5 });
+  await t.finishAllScheduledFunctions(vi.runAllTimers);
+  await t.mutation(api.admin.startEval, { token, runKey: "r", cell: { evalPath: EVALS[3] ?? "", repeat: 1, attempt: 1 } });
+  expect((await t.query(api.runs.get, { runId }))?.counts).toEqual({ planned: 800, running: 0, passed: 0, failed: 0, error: 451 });
+  for (const { status } of await rows(t, "evals")) expect(status).toMatchObject({ kind: "error", cause: "unfinished" });
 });
 
 test("an abandoned run takes late results, and a newer heartbeat revives it", async () => {

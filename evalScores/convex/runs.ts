@@ -6,13 +6,13 @@ import type { Doc, Id } from "./_generated/dataModel";
 import { internalMutation, query, type MutationCtx, type QueryCtx } from "./_generated/server";
 import { findSuite } from "./benchmarkVersions";
 import { refusal } from "./errors";
-import { abandonCells, deleteRows } from "./evals";
+import { deleteRows, endRunningCells } from "./evals";
 import { ensureExperiment } from "./experiments";
 import { checkAmount, checkCount, checkName, checkSize, checkUnique, cut, digest } from "./input";
 import { HEARTBEAT_LIMIT, MAX_CELLS } from "./limits";
 import { findModel, refuseBuiltIn } from "./models";
 import { refreshScores } from "./modelScores";
-import { settle } from "./settle";
+import { hasEnded, settle } from "./settle";
 import { backend, counts, status, type RunStart } from "./validators";
 
 const ABANDON_BATCH = 100;
@@ -98,8 +98,25 @@ export async function heartbeat(ctx: MutationCtx, run: Doc<"runs">, sentAt: numb
 
 export async function completeRun(ctx: MutationCtx, run: Doc<"runs">, endedAt: number): Promise<void> {
   checkAmount("end of the run", endedAt);
-  if (run.endedAt === undefined) await settle(ctx, run, { endedAt, abandonedAt: undefined });
+  if (run.endedAt === undefined) await endRun(ctx, run, { endedAt, abandonedAt: undefined });
 }
+
+/** A run ends with the cells that are still running: a batch at once, the others soon. */
+async function endRun(ctx: MutationCtx, run: Doc<"runs">, changes: Pick<Doc<"runs">, "endedAt" | "abandonedAt">): Promise<void> {
+  const { tally, more } = await endRunningCells(ctx, run);
+  await settle(ctx, run, { ...tally, ...changes });
+  if (more) await ctx.scheduler.runAfter(0, internal.runs.endStuckCells, { runId: run._id });
+}
+
+export const endStuckCells = internalMutation({
+  args: { runId: v.id("runs") },
+  returns: v.null(),
+  handler: async (ctx, { runId }) => {
+    const run = await ctx.db.get(runId);
+    if (run !== null && hasEnded(run)) await endRun(ctx, run, {});
+    return null;
+  },
+});
 
 /** The run goes at once; what belongs to it follows in batches. */
 export async function deleteRun(ctx: MutationCtx, key: string, reason: string, deletedBy: string): Promise<void> {
@@ -138,16 +155,13 @@ export const abandonSilentRuns = internalMutation({
   },
 });
 
-/** Ends a silent run and its stuck cells, a batch of them at a time. */
 export const abandonRun = internalMutation({
   args: { runId: v.id("runs") },
   returns: v.null(),
   handler: async (ctx, { runId }) => {
     const run = await ctx.db.get(runId);
-    if (run === null || run.endedAt !== undefined || run.heartbeatAt >= Date.now() - HEARTBEAT_LIMIT) return null;
-    const { changes, more } = await abandonCells(ctx, run);
-    await settle(ctx, run, more ? changes : { ...changes, abandonedAt: Date.now() });
-    if (more) await ctx.scheduler.runAfter(0, internal.runs.abandonRun, { runId });
+    if (run === null || hasEnded(run) || run.heartbeatAt >= Date.now() - HEARTBEAT_LIMIT) return null;
+    await endRun(ctx, run, { abandonedAt: Date.now() });
     return null;
   },
 });

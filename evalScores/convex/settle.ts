@@ -48,9 +48,14 @@ export async function settle(ctx: MutationCtx, before: Doc<"runs">, changes: Par
   if (ranked && (before.complete !== complete || changes.counts !== undefined)) await refreshScores(ctx, run);
 }
 
-function statusOf({ counts, endedAt, abandonedAt }: Run): Status {
+export function hasEnded({ endedAt, abandonedAt }: Pick<Run, "endedAt" | "abandonedAt">): boolean {
+  return endedAt !== undefined || abandonedAt !== undefined;
+}
+
+function statusOf(run: Run): Status {
+  const { counts, endedAt } = run;
   const { planned, passed, failed } = counts;
-  if (endedAt === undefined && abandonedAt === undefined) {
+  if (!hasEnded(run)) {
     return { kind: passed + failed + counts.error + counts.running > 0 ? "running" : "pending" };
   }
   if (passed === planned) return { kind: "passed" };

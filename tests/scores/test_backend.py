@@ -113,7 +113,7 @@ def test_crons_end_silent_runs_and_remove_files_without_an_owner(scores: Deploym
     scores.core.control("clock.advance", ms=2 * HOUR)
     [run] = scores.rows("runs")
     assert (run["status"]["kind"], run["status"]["cause"]) == ("error", "abandoned")
-    assert scores.rows("evals")[0]["status"]["cause"] == "abandoned"
+    assert scores.rows("evals")[0]["status"]["cause"] == "unfinished"
     assert len(scores.rows("assets")) == 1
     scores.core.control("clock.advance", ms=30 * HOUR)
     assert scores.rows("assets") == scores.rows("_storage") == []
