@@ -9,7 +9,8 @@ afterEach(() => void vi.useRealTimers());
 
 const DAY = 24 * 3_600_000;
 const files = (t: Backend) => t.run((ctx) => ctx.db.system.query("_storage").collect());
-const register = (t: Backend, sha256: string, storageId: Id<"_storage">) => t.mutation(api.admin.registerAsset, { token, sha256, storageId });
+const register = (t: Backend, sha256: string, storageId: Id<"_storage">) =>
+  t.mutation(api.admin.registerAsset, { token, sha256, storageId });
 const prepare = (t: Backend, sha256: string, size = 3) => t.mutation(api.admin.prepareUpload, { token, sha256, size });
 
 test("a content is stored once; second copies and repeats leave nothing behind", async () => {

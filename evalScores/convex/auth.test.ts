@@ -24,7 +24,12 @@ test("wrong, expired, revoked and under-scoped tokens are refused, each with its
   await t.mutation(internal.auth.revokeToken, { name: "gone" });
   await t.mutation(api.admin.ensureModel, { token: "short", ...model });
   vi.advanceTimersByTime(1_000);
-  for (const [token, reason] of [["wrong", "unknown"], ["", "unknown"], ["short", "expired"], ["gone", "revoked"]] as const) {
+  for (const [token, reason] of [
+    ["wrong", "unknown"],
+    ["", "unknown"],
+    ["short", "expired"],
+    ["gone", "revoked"],
+  ] as const) {
     expect(await refused(t.mutation(api.admin.ensureModel, { token, ...model }))).toMatchObject({ code: "unauthorized", reason });
     expect(await refused(t.query(api.admin.checkToken, { token }))).toMatchObject({ code: "unauthorized", reason });
   }
@@ -88,9 +93,15 @@ test("tokens are listed without their hashes; a name is used once; a repeated cr
   const t = emptyBackend();
   await addToken(t, "one", ["report", "report"]);
   await addToken(t, "one", ["report"]);
-  expect(await refused(t.mutation(internal.auth.createToken, { name: "one", hash: "0".repeat(64), scopes: ["mint"] }))).toMatchObject({ code: "conflict" });
-  expect(await refused(t.mutation(internal.auth.createToken, { name: "two", hash: "the token itself", scopes: ["mint"] }))).toMatchObject({ code: "invalid" });
-  expect(await refused(t.mutation(internal.auth.createToken, { name: "two", hash: "0".repeat(64), scopes: [] }))).toMatchObject({ code: "invalid" });
+  expect(await refused(t.mutation(internal.auth.createToken, { name: "one", hash: "0".repeat(64), scopes: ["mint"] }))).toMatchObject({
+    code: "conflict",
+  });
+  expect(await refused(t.mutation(internal.auth.createToken, { name: "two", hash: "the token itself", scopes: ["mint"] }))).toMatchObject({
+    code: "invalid",
+  });
+  expect(await refused(t.mutation(internal.auth.createToken, { name: "two", hash: "0".repeat(64), scopes: [] }))).toMatchObject({
+    code: "invalid",
+  });
   const [listed, ...rest] = await t.query(internal.auth.listTokens, {});
   expect(rest).toEqual([]);
   expect(Object.keys(listed ?? {}).sort()).toEqual(["createdAt", "expiresAt", "lastUsedAt", "name", "revokedAt", "scopes"]);

@@ -14,7 +14,8 @@ test("a fingerprint stands for one suite, in whatever order it is told", async (
 
 test("broken suites are refused", async () => {
   const t = await backend();
-  for (const evals of [[], ["no-category"], ["a/b/c"], ["a/b", "a/b"]]) expect((await refused(addSuite(t, "f", evals))).code).toBe("invalid");
+  for (const evals of [[], ["no-category"], ["a/b/c"], ["a/b", "a/b"]])
+    expect((await refused(addSuite(t, "f", evals))).code).toBe("invalid");
   const many = Array.from({ length: 4_001 }, (_, n) => `a/${n}`);
   expect((await refused(addSuite(t, "f", many))).code).toBe("too_large");
   const long = Array.from({ length: 3_000 }, (_, n) => ({ name: `${n}`.padEnd(400, "x"), hash: "1" }));
@@ -24,14 +25,18 @@ test("broken suites are refused", async () => {
 test("minting names a fingerprint once", async () => {
   const t = await backend();
   await addSuite(t, "f2");
-  const mint = async (fingerprint: string, name: string) => (await t.mutation(api.admin.mintVersion, { token, fingerprint, name })).versionId;
+  const mint = async (fingerprint: string, name: string) =>
+    (await t.mutation(api.admin.mintVersion, { token, fingerprint, name })).versionId;
   expect(await mint("f1", "v1")).toBe(await mint("f1", "v1"));
   expect((await refused(mint("f1", "v2"))).code).toBe("conflict");
   expect((await refused(mint("f2", "v1"))).code).toBe("conflict");
   expect((await refused(mint("f3", "v3"))).code).toBe("unknown_suite");
   await mint("f2", "v2");
   const { page } = await t.query(api.benchmarkVersions.list, { paginationOpts: { numItems: 5, cursor: null } });
-  expect(page.map(({ name, fingerprint }) => [name, fingerprint])).toEqual([["v2", "f2"], ["v1", "f1"]]);
+  expect(page.map(({ name, fingerprint }) => [name, fingerprint])).toEqual([
+    ["v2", "f2"],
+    ["v1", "f1"],
+  ]);
 });
 
 test("before minting one sees what changed since the last version", async () => {

@@ -25,12 +25,18 @@ function suiteOf(ctx: QueryCtx, fingerprint: string): Promise<Doc<"suites"> | nu
 export async function ensureSuite(ctx: MutationCtx, { fingerprint, evals, parts }: Suite): Promise<Id<"suites">> {
   checkName("fingerprint", fingerprint);
   if (evals.length === 0) throw refusal("invalid", "A suite needs at least one eval.");
-  for (const [what, list] of [["evals", evals], ["parts", parts]] as const) {
+  for (const [what, list] of [
+    ["evals", evals],
+    ["parts", parts],
+  ] as const) {
     if (list.length > MAX_SUITE) throw refusal("too_large", `The suite has ${list.length} ${what}; at most ${MAX_SUITE} are allowed.`);
   }
   evals.forEach(splitEvalPath);
   checkUnique("evals of the suite", evals);
-  checkUnique("parts of the suite", parts.map(({ name }) => name));
+  checkUnique(
+    "parts of the suite",
+    parts.map(({ name }) => name),
+  );
   const suite = { fingerprint, evals: evals.toSorted(), parts: parts.toSorted((a, b) => (a.name < b.name ? -1 : 1)) };
   checkSize("suite", suite);
   const known = await suiteOf(ctx, fingerprint);
@@ -98,7 +104,12 @@ export const list = query({
   returns: paginationResultValidator(versionView),
   handler: async (ctx, { paginationOpts }) => {
     const versions = await ctx.db.query("benchmarkVersions").order("desc").paginate(paginationOpts);
-    const page = versions.page.map(({ name, fingerprint, notes, _creationTime }) => ({ name, fingerprint, notes, mintedAt: _creationTime }));
+    const page = versions.page.map(({ name, fingerprint, notes, _creationTime }) => ({
+      name,
+      fingerprint,
+      notes,
+      mintedAt: _creationTime,
+    }));
     return { ...versions, page };
   },
 });

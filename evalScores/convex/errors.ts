@@ -19,6 +19,9 @@ export function refusal(code: RefusalCode, message: string): ConvexError<{ code:
 
 export type AuthReason = "unknown" | "expired" | "revoked" | "scope";
 
-export function unauthorized(reason: AuthReason, message: string): ConvexError<{ code: "unauthorized"; reason: AuthReason; message: string }> {
+export function unauthorized(
+  reason: AuthReason,
+  message: string,
+): ConvexError<{ code: "unauthorized"; reason: AuthReason; message: string }> {
   return new ConvexError({ code: "unauthorized", reason, message });
 }

@@ -1,6 +1,21 @@
 import { expect, test } from "vitest";
 import { api, internal } from "./_generated/api";
-import { backend, ERROR, EVALS, FAILED, finish, only, PASSED, refused, result, rows, runStart, startRun, testsStep, token } from "./test.setup";
+import {
+  backend,
+  ERROR,
+  EVALS,
+  FAILED,
+  finish,
+  only,
+  PASSED,
+  refused,
+  result,
+  rows,
+  runStart,
+  startRun,
+  testsStep,
+  token,
+} from "./test.setup";
 import { addSuite, snapshot, upload, type Backend } from "./test.setup";
 
 const PATH = EVALS[0] ?? "";
@@ -14,7 +29,13 @@ test("a result is kept with its steps and checks, and counted", async () => {
   expect(found).toMatchObject({ evalPath: PATH, category: "000-basics", name: "000-empty", status: FAILED });
   expect(found?.steps.map(({ name, checks }) => [name, checks.map((check) => [check.name, check.verdict.kind])])).toEqual([
     ["deploy", []],
-    ["tests", [["test_schema", "passed"], ["test_answer", "failed"]]],
+    [
+      "tests",
+      [
+        ["test_schema", "passed"],
+        ["test_answer", "failed"],
+      ],
+    ],
   ]);
   const { counts, categories, totals } = await only(rows(t, "runs"));
   expect(counts).toEqual({ planned: 4, running: 0, passed: 0, failed: 1, error: 0 });
@@ -77,7 +98,12 @@ test("a huge failure text is cut, says so, and does not cost the verdict", async
   const t = await backend();
   await startRun(t, "r");
   const reason = "x".repeat(15_999) + "😀".repeat(500_000);
-  const checks = Array.from({ length: 300 }, (_, n) => ({ name: `t${n}`, verdict: { ...FAILED, reason }, durationMs: 1, detail: "d".repeat(20_000) }));
+  const checks = Array.from({ length: 300 }, (_, n) => ({
+    name: `t${n}`,
+    verdict: { ...FAILED, reason },
+    durationMs: 1,
+    detail: "d".repeat(20_000),
+  }));
   const failed = { kind: "failed" as const, cause: "checks", reason };
   await finish(t, "r", PATH, result(failed, { steps: [{ name: "tests", verdict: failed, durationMs: 1, checks: checks.slice(0, 3) }] }));
   const { status } = await only(rows(t, "evals"));
@@ -101,8 +127,16 @@ function uploadCalls(t: Backend, outputs: string[]): (() => Promise<unknown>)[] 
   }));
   const regraded = { cell: { ...finished[3]!.cell, attempt: 2 }, result: result(PASSED, { usage: usage(3) }) };
   return [
-    ...finished.map(({ cell: begun }) => () => t.mutation(api.admin.startEval, { token, runKey: "r", cell: begun })),
-    ...finished.map(({ cell: begun }) => () => t.mutation(api.admin.reportStep, { token, runKey: "r", cell: begun, step: testsStep(FAILED) })),
+    ...finished.map(
+      ({ cell: begun }) =>
+        () =>
+          t.mutation(api.admin.startEval, { token, runKey: "r", cell: begun }),
+    ),
+    ...finished.map(
+      ({ cell: begun }) =>
+        () =>
+          t.mutation(api.admin.reportStep, { token, runKey: "r", cell: begun, step: testsStep(FAILED) }),
+    ),
     ...[...finished, regraded].map((sent) => () => t.mutation(api.admin.finishEval, { token, runKey: "r", ...sent })),
     ...[1, 2, 3].map((sentAt) => () => t.mutation(api.admin.heartbeat, { token, runKey: "r", sentAt })),
     () => t.mutation(api.admin.completeRun, { token, runKey: "r", endedAt: 9 }),
@@ -115,7 +149,10 @@ function uploadCalls(t: Backend, outputs: string[]): (() => Promise<unknown>)[] 
 function shuffled<Item>(items: Item[], seed: number): Item[] {
   let state = seed;
   const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
-  return items.map((item) => ({ item, at: random() })).sort((a, b) => a.at - b.at).map(({ item }) => item);
+  return items
+    .map((item) => ({ item, at: random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item);
 }
 
 test("a whole upload delivered three times in any order makes the same database", async () => {
@@ -136,7 +173,10 @@ test("a whole upload delivered three times in any order makes the same database"
 
 test("failures of a run and everything about one of them, for analysis", async () => {
   const t = await backend();
-  const source = await upload(t, [{ path: "TASK.txt", text: "Write a backend" }, { path: "grader.py", text: "pass" }]);
+  const source = await upload(t, [
+    { path: "TASK.txt", text: "Write a backend" },
+    { path: "grader.py", text: "pass" },
+  ]);
   const output = await upload(t, [{ path: "convex/a.ts", text: "export {}" }]);
   const runId = await startRun(t, "r");
   const evalId = await finish(t, "r", PATH, result(FAILED, { source, output }));

@@ -16,7 +16,8 @@ const RUNNING = { kind: "running" as const };
 const UNFINISHED = { kind: "error" as const, cause: "unfinished", reason: "its run ended before there was a verdict" };
 
 async function findCell(ctx: QueryCtx, run: Doc<"runs">, cell: Cell): Promise<Doc<"evals"> | null> {
-  if (!run.plannedEvals.includes(cell.evalPath)) throw refusal("unplanned_eval", `The run ${run.key} does not plan the eval ${cell.evalPath}.`);
+  if (!run.plannedEvals.includes(cell.evalPath))
+    throw refusal("unplanned_eval", `The run ${run.key} does not plan the eval ${cell.evalPath}.`);
   checkCount("repeat", cell.repeat, 1);
   checkCount("attempt", cell.attempt, 1);
   if (cell.repeat > run.repeats) throw refusal("unplanned_eval", `The run ${run.key} plans ${run.repeats} repeats, not ${cell.repeat}.`);

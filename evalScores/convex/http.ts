@@ -32,5 +32,9 @@ const leaderboard = httpAction(async (ctx, request) => {
 
 const http = httpRouter();
 http.route({ path: "/leaderboard", method: "GET", handler: leaderboard });
-http.route({ path: "/leaderboard", method: "OPTIONS", handler: httpAction(async () => new Response(null, { status: 204, headers: CORS })) });
+http.route({
+  path: "/leaderboard",
+  method: "OPTIONS",
+  handler: httpAction(async () => new Response(null, { status: 204, headers: CORS })),
+});
 export default http;

@@ -9,12 +9,14 @@ export function checkName(what: string, value: string): void {
 }
 
 export function checkCount(what: string, value: number, least: number): void {
-  if (!Number.isInteger(value) || value < least) throw refusal("invalid", `The ${what} is ${value}; it must be a whole number from ${least} up.`);
+  if (!Number.isInteger(value) || value < least)
+    throw refusal("invalid", `The ${what} is ${value}; it must be a whole number from ${least} up.`);
 }
 
 /** A time or duration: finite and not negative. */
 export function checkAmount(what: string, value: number | null): void {
-  if (value !== null && !(Number.isFinite(value) && value >= 0)) throw refusal("invalid", `The ${what} is ${value}; it must be a number from 0 up.`);
+  if (value !== null && !(Number.isFinite(value) && value >= 0))
+    throw refusal("invalid", `The ${what} is ${value}; it must be a number from 0 up.`);
 }
 
 export function checkUnique(what: string, values: string[]): void {
@@ -70,6 +72,7 @@ function sortedFields(_key: string, value: unknown): unknown {
 /** The halves of `category/name`. */
 export function splitEvalPath(evalPath: string): { category: string; name: string } {
   const [category, name, ...rest] = evalPath.split("/");
-  if (!category || !name || rest.length > 0) throw refusal("invalid", `The eval ${JSON.stringify(evalPath)} is not of the form category/name.`);
+  if (!category || !name || rest.length > 0)
+    throw refusal("invalid", `The eval ${JSON.stringify(evalPath)} is not of the form category/name.`);
   return { category, name };
 }

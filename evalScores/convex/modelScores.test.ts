@@ -25,7 +25,10 @@ test("models are ranked by the mean of their complete runs", async () => {
   await wholeRun(t, "c", ALL, { model: "o3" }, { usage: { ...result(PASSED).usage, costUsd: null } });
   const { rows: found, version } = await board(t);
   expect(version).toEqual({ name: null, fingerprint: "f1" });
-  expect(found.map(({ model, score, runs, trials }) => [model.slug, score, runs, trials])).toEqual([["o3", 1, 1, 4], ["gpt-5", 0.75, 2, 8]]);
+  expect(found.map(({ model, score, runs, trials }) => [model.slug, score, runs, trials])).toEqual([
+    ["o3", 1, 1, 4],
+    ["gpt-5", 0.75, 2, 8],
+  ]);
   expect(found[0]?.meanCostUsd).toBeNull();
   expect(found[1]?.meanCostUsd).toBeCloseTo(0.4, 9);
   expect(found[1]).toMatchObject({ meanGenerationMs: 2_000, outdated: false });
@@ -57,7 +60,12 @@ test("a regraded cell changes the score", async () => {
 test("versions are an archive; a model without a score for the newest shows its newest older one", async () => {
   const t = await backend();
   await addModel(t, "o3");
-  for (const [fingerprint, name] of [["f1", "v1"], ["f2", "v2"], ["f3", "v3"]] as const) await mint(t, fingerprint, name);
+  for (const [fingerprint, name] of [
+    ["f1", "v1"],
+    ["f2", "v2"],
+    ["f3", "v3"],
+  ] as const)
+    await mint(t, fingerprint, name);
   await addSuite(t, "unminted");
   await wholeRun(t, "o1", HALF, { model: "o3" });
   await wholeRun(t, "o2", ALL, { model: "o3", fingerprint: "f2" });
@@ -66,12 +74,21 @@ test("versions are an archive; a model without a score for the newest shows its 
   await wholeRun(t, "g3", HALF, { fingerprint: "f3" });
   const view = async (version?: string) =>
     (await board(t, { version })).rows.map((row) => [row.model.slug, row.score, row.version?.name, row.outdated]);
-  expect(await view()).toEqual([["gpt-5", 0.5, "v3", false], ["o3", 1, "v2", true]]);
+  expect(await view()).toEqual([
+    ["gpt-5", 0.5, "v3", false],
+    ["o3", 1, "v2", true],
+  ]);
   expect(await view("v2")).toEqual([["o3", 1, "v2", false]]);
-  expect(await view("v1")).toEqual([["gpt-5", 1, "v1", false], ["o3", 0.5, "v1", false]]);
+  expect(await view("v1")).toEqual([
+    ["gpt-5", 1, "v1", false],
+    ["o3", 0.5, "v1", false],
+  ]);
   expect(await board(t, { version: "v9" })).toEqual({ version: null, experiment: "default", rows: [], truncated: false });
   const pooled = await t.query(api.modelScores.pooled, {});
-  expect(pooled.rows.map((row) => [row.model.slug, row.runs, row.version])).toEqual([["gpt-5", 2, null], ["o3", 3, null]]);
+  expect(pooled.rows.map((row) => [row.model.slug, row.runs, row.version])).toEqual([
+    ["gpt-5", 2, null],
+    ["o3", 3, null],
+  ]);
 });
 
 test("experiments have boards of their own", async () => {

@@ -15,9 +15,7 @@ type Ranked = Pick<Doc<"runs">, "modelId" | "experimentId" | "suiteId">;
 export async function refreshScores(ctx: MutationCtx, { modelId, experimentId, suiteId }: Ranked): Promise<void> {
   const ofVersion = await ctx.db
     .query("runs")
-    .withIndex("by_version", (q) =>
-      q.eq("modelId", modelId).eq("experimentId", experimentId).eq("suiteId", suiteId).eq("complete", true),
-    )
+    .withIndex("by_version", (q) => q.eq("modelId", modelId).eq("experimentId", experimentId).eq("suiteId", suiteId).eq("complete", true))
     .order("desc")
     .take(RANKED_RUNS);
   await store(ctx, { modelId, experimentId, suiteId }, ofVersion);

@@ -1,6 +1,21 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { api, internal } from "./_generated/api";
-import { backend, ERROR, EVALS, FAILED, finish, only, PASSED, refused, result, rows, runStart, startRun, token, wholeRun } from "./test.setup";
+import {
+  backend,
+  ERROR,
+  EVALS,
+  FAILED,
+  finish,
+  only,
+  PASSED,
+  refused,
+  result,
+  rows,
+  runStart,
+  startRun,
+  token,
+  wholeRun,
+} from "./test.setup";
 import { addSuite, snapshot, upload } from "./test.setup";
 
 beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2026, 0, 1) }));
@@ -27,14 +42,22 @@ test("a run with a failure has failed, one without a verdict for each eval is an
   await wholeRun(t, "error", [PASSED, ERROR, PASSED, PASSED]);
   await wholeRun(t, "short", [PASSED]);
   await wholeRun(t, "part", [PASSED], { plannedEvals: EVALS.slice(0, 1) });
-  const found = (await rows(t, "runs")).map(({ key, complete, status }) => [key, complete, status.kind, "reason" in status ? status.reason : ""]);
+  const found = (await rows(t, "runs")).map(({ key, complete, status }) => [
+    key,
+    complete,
+    status.kind,
+    "reason" in status ? status.reason : "",
+  ]);
   expect(found).toEqual([
     ["failed", true, "failed", "2 of 4 evals failed"],
     ["error", false, "error", "1 of 4 evals have no verdict"],
     ["short", false, "error", "3 of 4 evals have no verdict"],
     ["part", false, "passed", ""],
   ]);
-  expect((await rows(t, "modelScores")).map(({ runs, score }) => [runs, score])).toEqual([[1, 0.5], [1, 0.5]]);
+  expect((await rows(t, "modelScores")).map(({ runs, score }) => [runs, score])).toEqual([
+    [1, 0.5],
+    [1, 0.5],
+  ]);
 });
 
 test("every repeat needs a verdict", async () => {
@@ -49,7 +72,8 @@ test("every repeat needs a verdict", async () => {
 test("what a run refers to must be there, and a refusal leaves nothing", async () => {
   const t = await backend();
   const before = await snapshot(t);
-  const start = (changes: Partial<ReturnType<typeof runStart>>) => refused(t.mutation(api.admin.startRun, { token, run: runStart("r", changes) }));
+  const start = (changes: Partial<ReturnType<typeof runStart>>) =>
+    refused(t.mutation(api.admin.startRun, { token, run: runStart("r", changes) }));
   expect((await start({ model: "unheard-of" })).code).toBe("unknown_model");
   expect((await start({ fingerprint: "unheard-of" })).code).toBe("unknown_suite");
   expect((await start({ plannedEvals: ["a/b"] })).code).toBe("unplanned_eval");
@@ -59,7 +83,8 @@ test("what a run refers to must be there, and a refusal leaves nothing", async (
   expect((await start({ repeats: 1e9 })).code).toBe("too_large");
   expect((await start({ startedAt: Number.NaN })).code).toBe("invalid");
   expect((await start({ key: "k".repeat(501) })).code).toBe("too_large");
-  for (const model of ["reference", "wrong:slug", "empty:no-files", "replay:abc"]) expect((await start({ model })).code).toBe("not_a_model");
+  for (const model of ["reference", "wrong:slug", "empty:no-files", "replay:abc"])
+    expect((await start({ model })).code).toBe("not_a_model");
   expect((await refused(t.mutation(api.admin.heartbeat, { token, runKey: "nowhere", sentAt: 1 }))).code).toBe("unknown_run");
   expect((await refused(finish(t, "nowhere", EVALS[0] ?? "", result(PASSED)))).code).toBe("unknown_run");
   expect(await snapshot(t)).toEqual(before);

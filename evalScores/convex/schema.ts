@@ -23,7 +23,9 @@ export default defineSchema({
   experiments: defineTable({ name: v.string() }).index("by_name", ["name"]),
 
   /** What a fingerprint stands for. */
-  suites: defineTable({ fingerprint: v.string(), evals: v.array(v.string()), parts: v.array(part) }).index("by_fingerprint", ["fingerprint"]),
+  suites: defineTable({ fingerprint: v.string(), evals: v.array(v.string()), parts: v.array(part) }).index("by_fingerprint", [
+    "fingerprint",
+  ]),
   /** Suites with a name. */
   benchmarkVersions: defineTable({
     name: v.string(),

@@ -41,8 +41,18 @@ test("each run weighs the same, whatever its repeats", () => {
 });
 
 test("categories have their own means", () => {
-  const first = run(3, 1, { categories: [{ category: "b", passed: 1, failed: 1 }, { category: "a", passed: 2, failed: 0 }] });
-  const second = run(1, 3, { categories: [{ category: "b", passed: 1, failed: 1 }, { category: "a", passed: 0, failed: 2 }] });
+  const first = run(3, 1, {
+    categories: [
+      { category: "b", passed: 1, failed: 1 },
+      { category: "a", passed: 2, failed: 0 },
+    ],
+  });
+  const second = run(1, 3, {
+    categories: [
+      { category: "b", passed: 1, failed: 1 },
+      { category: "a", passed: 0, failed: 2 },
+    ],
+  });
   expect(scoreOf([first, second])?.categories).toEqual([
     { category: "a", score: 0.5, trials: 4 },
     { category: "b", score: 0.5, trials: 4 },

@@ -82,7 +82,12 @@ export type RunStart = Infer<typeof runStart>;
 export const counts = v.object({ planned: v.number(), running: v.number(), passed: v.number(), failed: v.number(), error: v.number() });
 export const categoryCounts = v.object({ category: v.string(), passed: v.number(), failed: v.number() });
 /** Sums of integers, so that the order of arrival cannot change them. */
-export const totals = v.object({ costNanoUsd: v.number(), unknownCosts: v.number(), generationMs: v.number(), unknownGenerations: v.number() });
+export const totals = v.object({
+  costNanoUsd: v.number(),
+  unknownCosts: v.number(),
+  generationMs: v.number(),
+  unknownGenerations: v.number(),
+});
 
 export const interval = v.object({ low: v.number(), high: v.number() });
 export const categoryScore = v.object({ category: v.string(), score: v.number(), trials: v.number() });

@@ -86,6 +86,17 @@ def test_only_these_functions_are_public(deployed: Deployment) -> None:
     assert [name for name in unchecked if not name.startswith("migrations.js:")] == []
 
 
+def test_reads_do_not_grow_with_history(scores: Deployment) -> None:
+    reads = []
+    for number in range(14):
+        scores.start(f"r{number}", EVALS[:1], startedAt=number)
+        scores.finish(f"r{number}", EVALS[0], PASSED)
+        board = scores.core.call("modelScores:leaderboard")
+        assert board["value"]["rows"][0]["runs"] == min(10, number + 1)
+        reads.append(board["usage"]["documentsRead"])
+    assert set(reads) == {reads[0]}
+
+
 def test_a_large_run_is_deleted_to_the_last_row(scores: Deployment) -> None:
     scores.start("kept")
     output = scores.upload({"a.ts": "shared"})
