@@ -25,6 +25,7 @@ def test_flags_variables_and_ini_values():
         ("--evals-experiment", "EVALS_EXPERIMENT", "evals_experiment"),
         ("--evals-guidelines", "CUSTOM_GUIDELINES_PATH", "evals_guidelines"),
         ("--evals-backend", "", "evals_backend"),
+        ("--evals-sandbox", "EVALS_SANDBOX", "evals_sandbox"),
         ("--evals-repeats", "", "evals_repeats"),
         ("--evals-concurrency", "", "evals_concurrency"),
         ("--evals-dir", "", "evals_dir"),
@@ -108,4 +109,4 @@ def test_submitters():
 def test_commands():
     actions = {action.dest: action for action in build_parser()._actions}
     (commands,) = [action.choices for action in actions.values() if action.choices]
-    assert list(commands) == ["setup", "list", "models", "runs", "show", "backend"]
+    assert list(commands) == ["setup", "list", "models", "runs", "show", "cache", "backend"]

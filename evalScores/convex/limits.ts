@@ -1,0 +1,38 @@
+// Limits that keep every document and transaction far below those of the platform.
+
+const KIB = 1024;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+/** Characters of a failure text. */
+export const MAX_TEXT = 16_000;
+/** Characters of a name, slug, key or path. */
+export const MAX_NAME = 500;
+/** Bytes of an archive. */
+export const MAX_ASSET_BYTES = 5 * KIB * KIB;
+/** Evals of a suite, and parts of its fingerprint. */
+export const MAX_SUITE = 4_000;
+/** Cells of a run: evals times repeats. */
+export const MAX_CELLS = 20_000;
+/** Checks of one cell. */
+export const MAX_CHECKS = 1_000;
+/** Characters of all texts of one cell: what is longer is cut, so that a verdict is never lost for its explanation. */
+export const MAX_CELL_TEXT = 2_000_000;
+/** Bytes of one document. */
+export const MAX_DOCUMENT = 900 * KIB;
+/** Rows that one transaction of a cascade deletes. */
+export const DELETE_BATCH = 400;
+/** Cells that one transaction ends. */
+export const CELL_BATCH = 200;
+/** Complete runs that make a score. */
+export const RANKED_RUNS = 10;
+/** Rows of one leaderboard. */
+export const MAX_ROWS = 500;
+/** Versions that the leaderboard looks back for models without a score for the newest. */
+export const VERSIONS_BACK = 5;
+/** A run without a sign of life for this long has been abandoned. */
+export const HEARTBEAT_LIMIT = 3 * HOUR;
+/** How long a file may wait to be referred to. */
+export const ORPHAN_AGE = 24 * HOUR;
+/** How exact the last use of a token is. */
+export const LAST_USE_RESOLUTION = HOUR;
