@@ -25,6 +25,7 @@ def test_flags_variables_and_ini_values():
         ("--evals-experiment", "EVALS_EXPERIMENT", "evals_experiment"),
         ("--evals-guidelines", "CUSTOM_GUIDELINES_PATH", "evals_guidelines"),
         ("--evals-backend", "", "evals_backend"),
+        ("--evals-sandbox", "EVALS_SANDBOX", "evals_sandbox"),
         ("--evals-repeats", "", "evals_repeats"),
         ("--evals-concurrency", "", "evals_concurrency"),
         ("--evals-dir", "", "evals_dir"),
