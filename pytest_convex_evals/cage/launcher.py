@@ -1,10 +1,10 @@
 """A cage of plain Linux namespaces: `python -I -S launcher.py WORDS… -- PROGRAM…`, with the filter on descriptor 9.
 
 Words come in threes: `read INSIDE OUTSIDE` and `write INSIDE OUTSIDE` name what can be seen, `scratch BYTES ''` the
-size of /tmp, `variable NAME VALUE` the environment, `folder PATH ''` where to begin. The first process of the new
-process namespace only waits, because signals mean something else to it; the program is the second. All ends with
-whoever started this. Exit code 125 and a message: the cage could not be built. A program that dies of a signal gives
-128 plus its number.
+size of /tmp, `variable NAME VALUE` the environment, `folder PATH ''` where to begin; with `processes '' ''` the program
+may start others, and the first process of the new process namespace only waits and collects them. All ends with whoever
+started this. Exit code 125 and a message: the cage could not be built. A program that dies of a signal gives 128 plus
+its number.
 
 Only the standard library, and little of it: this runs before every caged process.
 """
@@ -123,7 +123,7 @@ def _enter(words: list[list[str]], command: list[str]) -> None:
     _build(words)
     for folder in [first for kind, first, _ in words if kind == "folder"]:
         os.chdir(folder)
-    child = os.fork()
+    child = os.fork() if ["processes", "", ""] in words else 0
     if child != 0:
         os._exit(_ended_like(child))
     _refuse_calls(program)

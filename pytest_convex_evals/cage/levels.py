@@ -63,8 +63,8 @@ class Cage:
         limits = program.limits
         values = {"c": 0, "n": limits.open_files, "d": limits.memory // 1024, "f": limits.file // 512}
         if limits.cpu_s is not None:
-            # First the signal that says why, then the one that cannot be ignored.
-            values |= {"H -t": limits.cpu_s + _GRACE_S, "S -t": limits.cpu_s}
+            # First the signal that says why; the first process of a namespace would ignore it, and is killed at once.
+            values |= {"S -t": limits.cpu_s, "H -t": limits.cpu_s + (_GRACE_S if program.processes else 0)}
         # One that the system cannot set is left out: macOS has no limit on memory.
         script = "".join(f"ulimit -{what} {value} 2>/dev/null || :; " for what, value in values.items())
         if not self.isolates:
@@ -87,6 +87,8 @@ class Cage:
         command = [self.launcher, "--die-with-parent", "--cap-drop", "ALL", "--clearenv"]
         command += ["--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--unshare-cgroup-try"]
         command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--hostname", "cage"]
+        # The first process must collect others; a program without others is the first, and its launcher collects it.
+        command += [] if program.processes else ["--as-pid-1"]
         command += ["--size", str(program.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
         for inside, outside in self._read(program).items():
             command += ["--dev-bind" if inside == "/dev/null" else "--ro-bind", outside, inside]
@@ -105,6 +107,7 @@ class Cage:
             command += ["write", inside, os.path.realpath(source)]
         for name, value in program.environment.items():
             command += ["variable", name, value]
+        command += ["processes", "", ""] if program.processes else []
         return [*command, "folder", program.folder, "", "--"]
 
 

@@ -74,8 +74,8 @@ console.log(JSON.stringify(tried(() => { %s })));
         ('fs.writeFileSync("/cage/script.mjs", "")', "EROFS"),
         ('fs.writeFileSync("/cage/node", "")', "EROFS"),
         ("return Object.keys(process.env).filter((name) => name !== 'TZ' && name !== 'PWD').length", 0),
-        ("return process.pid", 2),
-        ("return process.ppid", 1),
+        ("return process.pid", 1),
+        ("return process.ppid", 0),
         ("process.kill(5000, 0)", "ESRCH"),
         ("return spawnSync(process.execPath, ['--version']).error.code", "EPERM"),
         ("process.setuid(0)", "EINVAL"),
@@ -113,7 +113,8 @@ def test_limits_are_held_by_the_kernel(run, limits, code, answer):
 
 
 def test_a_program_ends_when_its_processor_time_is_used_up(run):
-    assert run("for (;;);", limits=Limits(cpu_s=1))[1] == -signal.SIGXCPU
+    assert run("for (;;);", limits=Limits(cpu_s=1), processes=True)[1] == -signal.SIGXCPU
+    assert run("for (;;);", limits=Limits(cpu_s=1))[1] == -signal.SIGKILL  # the first process ignores other signals
 
 
 def test_threads_count_as_memory(run):
@@ -126,29 +127,32 @@ def test_threads_count_as_memory(run):
 
 
 def test_the_signal_that_ended_a_program_is_told(run):
-    assert run("process.abort()")[1] == -signal.SIGABRT
+    assert run("process.abort()", processes=True)[1] == -signal.SIGABRT
+    assert run("process.abort()")[1] == -signal.SIGSEGV  # the first process ignores the other one
 
 
 STARTER = """
 import subprocess, sys
 child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
-print(child.pid, flush=True)
+print("launcher", child.pid, flush=True)
 child.wait()
 """
 
 
 @pytest.mark.parametrize("code", ["for (;;);", "setInterval(() => 0, 1000);"], ids=["busy", "asleep"])
 def test_a_program_ends_with_whoever_started_it(cage, tmp_path, code):
-    command = command_of(cage, tmp_path, code)
+    command = command_of(cage, tmp_path, f'import fs from "node:fs"; fs.writeSync(1, "inside\\n"); {code}')
     starter = subprocess.Popen([sys.executable, "-c", STARTER, *command], stdout=subprocess.PIPE, text=True)
     assert starter.stdout is not None
-    launcher = int(starter.stdout.readline())
-    inside = wait_until(lambda: innermost(launcher) != launcher and innermost(launcher), "the program runs")
-    family = [launcher, *descendants(launcher), inside]
+    said = sorted(starter.stdout.readline().split() for _ in range(2))
+    assert said[0] == ["inside"]
+    launcher = int(said[1][1])
+    family = [launcher, *descendants(launcher)]
+    assert innermost(launcher) in family[1:]
     starter.kill()
     starter.wait()
-    starter.stdout.close()
     wait_until(lambda: not any(lives(pid) for pid in family), "nothing is left running")
+    starter.stdout.close()
 
 
 def test_auto_takes_the_strongest_level_that_holds(monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cages import available, without_a_cage
+from tests.support.cages import available
 from tests.support.sessions import Project
 
 NO_CAGE = """\
@@ -37,7 +37,6 @@ def test_a_level_can_be_chosen(project: Project) -> None:
     assert "sandbox: node (flag --evals-sandbox)" in output
 
 
-@pytest.mark.skipif(without_a_cage(), reason="this machine has no cage")
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
 def test_code_of_models_is_refused_without_a_cage(machine_without_a_cage: Project, workers: list[str]) -> None:
     machine_without_a_cage.env(OPENAI_API_KEY="x")
