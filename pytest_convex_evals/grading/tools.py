@@ -51,8 +51,9 @@ class Tools:
 
     def packages(self) -> PackageStore:
         """Where the packages of submissions are installed."""
-        if self._packages is None:
-            self._packages = PackageStore(self.cache / "packages", self.toolchain())
+        root = self.cache / "packages"
+        if self._packages is None or self._packages.root != root:
+            self._packages = PackageStore(root, self.toolchain())
         return self._packages
 
     def backend(self) -> Backend:

@@ -148,7 +148,7 @@ class World:
     def own(self) -> set[int]:
         """Processes that are there for all cells."""
         workers = [tools.worker._child.process.pid for tools in self.all_tools.values() if tools.worker._child]
-        pids = [self.other._core.process.pid, self.victim.pid, *workers]
+        pids = [self.other._core.child.process.pid, self.victim.pid, *workers]
         return {one for pid in pids for one in (pid, *descendants(pid))}
 
     def left_running(self) -> set[int]:
