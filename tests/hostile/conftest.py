@@ -192,3 +192,8 @@ def world_at(tmp_path, all_tools, other_cell, monkeypatch) -> Iterator[object]:
     for world in made:
         wait_until(lambda world=world: not world.left_running(), "nothing is left running")
         world.close()
+
+
+if not os.environ.get("HOSTILE"):
+    # Each takes seconds at each level; `make hostile` runs them.
+    collect_ignore = ["test_corpus.py"]
