@@ -63,6 +63,8 @@ export async function actionSyscall(engine: Engine, context: ActionContext, op: 
       return JSON.stringify({ name: `${context.path.module.replace(/\.js$/, "")}:${context.path.fn}`, componentPath: namespace });
     case "1.0/getDeploymentMetadata":
       return JSON.stringify({ name: engine.instanceName, region: null, class: "dev" });
+    case "1.0/getTransactionMetrics":
+      throw new UserError("BadRequest", "getTransactionMetrics() can only be called from a query or mutation.");
     case "1.0/getRequestMetadata":
       return JSON.stringify(requestMetadata(context.root));
     case "1.0/storageGetUrl":

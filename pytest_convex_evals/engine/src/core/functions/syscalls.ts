@@ -222,6 +222,7 @@ function queryPage(engine: Engine, context: UdfContext, args: Args): string {
     maximumBytesRead: pageNumber(args, "maximumBytesRead"),
   };
   checkPageRequest(request);
+  for (const cursor of [request.cursor, request.endCursor]) if (cursor !== null) engine.cursors.open(cursor);
   if (context.component.path !== "") {
     throw new UserError("PaginationUnsupportedInComponents", "paginate() is only supported in the app.");
   }
