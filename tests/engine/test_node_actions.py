@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_convex_evals.backends.embedded import _runners
+from pytest_convex_evals.engine.setup import ensure_toolchain
+from tests.support.cages import ISOLATING, cage_of
+
 from .support.core import Core
 from .support.programs import PROGRAMS
 from .support.project import Bundler, run_cli, write_project
@@ -124,6 +128,24 @@ def test_log_lines_are_nodes(fresh: Core) -> None:
 def test_what_fails_an_action(fresh: Core, code: str, error: str) -> None:
     assert fails(fresh, code).startswith(error)
     assert run(fresh, "return 1") == 1
+
+
+@pytest.mark.parametrize("level", ISOLATING)
+def test_a_cage_of_its_own_has_a_folder_for_temporary_files(bundler: Bundler, level: str) -> None:
+    core = Core("--cage", json.dumps(_runners(cage_of(level), ensure_toolchain(), None)))
+    code = """
+        const fs = require("fs/promises"), os = require("os"), tried = (work) => work.then(() => "did", (error) => error.code);
+        const file = t.path.join(await fs.mkdtemp(t.path.join(os.tmpdir(), "mine-")), "a.txt");
+        await fs.writeFile(file, "kept for a while");
+        const read = await fs.readFile(file, "utf8"), listed = await fs.readdir(os.tmpdir());
+        await fs.rm(t.path.dirname(file), { recursive: true });
+        return [read, listed.length, await tried(fs.writeFile("/elsewhere", "")), await tried(fs.symlink("/etc", "/tmp/link")), await tried(fs.readdir("/"))];
+    """
+    try:
+        bundler.push(core, FILES)
+        assert run(core, code) == ["kept for a while", 1, *["ERR_ACCESS_DENIED"] * 3]
+    finally:
+        core.close()
 
 
 def test_memory_is_limited_and_others_go_on(fresh: Core) -> None:
