@@ -91,7 +91,7 @@ export async function actionSyscall(engine: Engine, context: ActionContext, op: 
   }
 }
 
-/** A small transaction of the core's own, run again on conflict. */
+/** A small transaction of the core's own, run again on conflict, once it sees what it conflicted with. */
 export async function transact<T>(engine: Engine, run: (tx: Transaction) => T): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     const tx = engine.db.begin();
@@ -101,6 +101,7 @@ export async function transact<T>(engine: Engine, run: (tx: Transaction) => T): 
       return result;
     } catch (error) {
       if (!(error instanceof ConflictError) || attempt >= 10) throw error;
+      await engine.db.caughtUp();
     }
   }
 }
