@@ -17,7 +17,9 @@ from pytest_convex_evals.options import flags_given
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
-    from pytest_convex_evals.session import Controller, Plan, WorkerSide
+    from pytest_convex_evals.controller import Controller
+    from pytest_convex_evals.session import Plan
+    from pytest_convex_evals.worker_side import WorkerSide
 
 WORKER_INPUT = "convex_evals_plan"
 _DEFERRED = pytest.StashKey[str]()
@@ -74,19 +76,21 @@ def active_worker(config: pytest.Config) -> WorkerSide | None:
 
 
 def _activate(config: pytest.Config) -> WorkerSide:
+    from pytest_convex_evals.controller import Controller
     from pytest_convex_evals.controller_hooks import ControllerHooks
     from pytest_convex_evals.models.registry import key_variables, registry
     from pytest_convex_evals.session import make_plan, take_keys_away
 
-    plan, controller = make_plan(config)
+    prepared = make_plan(config)
+    controller = Controller(prepared, config.rootpath, list(config.invocation_params.args))
     controller.taken = take_keys_away(key_variables(registry(config.rootpath)))
     config.stash[_CONTROLLER] = controller
     config.pluginmanager.register(ControllerHooks(controller, config), "convex-evals-controller")
-    return _install_worker(config, plan)
+    return _install_worker(config, prepared.plan)
 
 
 def _install_worker(config: pytest.Config, plan: Plan) -> WorkerSide:
-    from pytest_convex_evals.session import WorkerSide
+    from pytest_convex_evals.worker_side import WorkerSide
 
     loader = cast("Loader | None", config.pluginmanager.rewrite_hook)
     worker = WorkerSide(plan, loader, config.rootpath)

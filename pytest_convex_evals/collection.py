@@ -24,8 +24,9 @@ from pytest_convex_evals.errors import BrokenEval
 
 if TYPE_CHECKING:
     from pytest_convex_evals.records import CellRecord
-    from pytest_convex_evals.session import Plan, WorkerSide
+    from pytest_convex_evals.session import Plan
     from pytest_convex_evals.suite.evals import Eval
+    from pytest_convex_evals.worker_side import WorkerSide
 
 
 def ignored(path: Path) -> bool:

@@ -11,7 +11,7 @@ from pytest_convex_evals.activation import WORKER_INPUT
 from pytest_convex_evals.cells import parse_node_id
 
 if TYPE_CHECKING:
-    from pytest_convex_evals.session import Controller
+    from pytest_convex_evals.controller import Controller
 
 _RECORD = "evals_record"
 _CRASHED = "evals_crashed"

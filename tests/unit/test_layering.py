@@ -13,7 +13,17 @@ ROOT = Path(pytest_convex_evals.__file__).parent
 PACKAGE = "pytest_convex_evals"
 LAYERS = (
     ("plugin", "cli"),
-    ("activation", "collection", "controller_hooks", "session", "runinfo", "handout"),
+    (
+        "activation",
+        "collection",
+        "controller_hooks",
+        "controller",
+        "asking",
+        "worker_side",
+        "session",
+        "runinfo",
+        "handout",
+    ),
     ("worker",),
     ("generation", "grading", "store"),
     ("backends",),
