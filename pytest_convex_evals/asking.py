@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_convex_evals.generation.answers import Answer, leave_answer
-from pytest_convex_evals.generation.client import GenerationClient
+from pydantic import ValidationError
+
+from pytest_convex_evals.generation.answers import Answer, Places, child_lives, leave_answer
+from pytest_convex_evals.generation.client import GenerationClient, call_for
+from pytest_convex_evals.generation.store import GenerationStore
 from pytest_convex_evals.prompts import Prompt, build_prompt
 from pytest_convex_evals.records import Errored
 from pytest_convex_evals.session import Prepared, generation_places
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
     from pytest_convex_evals.errors import Trouble
     from pytest_convex_evals.store.runs import RunFolder
 
-_QUIET_S = 2.0
+_LOOK_S = 1.0
+_GONE_LOOKS = 3
+"""So many looks in a row without a child mean that none will come back: a restart takes less."""
 
 
 class Asking:
-    """Gives the child a ticket for every cell that needs an answer."""
+    """Gives the child a ticket for every cell that has no answer yet; `told` gets every event, `over` the end of it."""
 
     def __init__(
         self,
@@ -32,38 +37,81 @@ class Asking:
         run: RunFolder,
         wanted: Mapping[str, Cell],
         rootpath: Path,
-        say: Callable[[str], None],
+        told: Callable[[dict[str, Any]], None],
+        over: Callable[[], None],
     ) -> None:
-        self._say, self._total = say, len(wanted)
-        self._answered, self._said_at = 0, 0.0
-        plan = prepared.plan
-        self._child = GenerationClient(
-            generation_places(run), prepared.environment, plan.settings.concurrency, self._told
-        )
-        prompts: dict[str, Prompt] = {}
-        for node_id, cell in wanted.items():
-            if cell.eval_id not in prompts:
-                task = rootpath / node_id.partition("::")[0]
-                prompts[cell.eval_id] = build_prompt(load_eval(task).task(), plan.guidelines)
-            self._child.ask(run.answer(cell), prepared.models[cell.submitter], prompts[cell.eval_id], cell.repeat)
+        self._told, self._over = told, over
+        self._prompts = _Prompts(rootpath, prepared.plan.guidelines)
+        self._store = GenerationStore(run.generations)
+        self._child: GenerationClient | None = None
+        self._closed = threading.Event()
+        open_ = {
+            node_id: cell
+            for node_id, cell in wanted.items()
+            if prepared.plan.mode == "new" or not self._is_there(prepared, run, node_id, cell)
+        }
+        if not open_:
+            return
+        places = generation_places(run)
+        self._child = GenerationClient(places, prepared.environment, prepared.plan.settings.concurrency, self._hear)
+        for node_id, cell in open_.items():
+            prompt = self._prompts.of(node_id, cell)
+            self._child.ask(run.answer(cell), prepared.models[cell.submitter], prompt, cell.repeat)
+        threading.Thread(target=self._watch, args=(places,), name="generation-watch", daemon=True).start()
 
-    def _told(self, _: dict[str, object]) -> None:
-        """An answer arrived; say so, but not more often than people can read."""
-        self._answered += 1
-        now = time.monotonic()
-        if now - self._said_at >= _QUIET_S or self._answered == self._total:
-            self._said_at = now
-            self._say(f"answers of models: {self._answered} of {self._total}")
+    def _is_there(self, prepared: Prepared, run: RunFolder, node_id: str, cell: Cell) -> bool:
+        """An earlier session of the run has bought the answer; what it left otherwise is taken away."""
+        path = run.answer(cell)
+        call = call_for(prepared.models[cell.submitter], self._prompts.of(node_id, cell))
+        try:
+            answer = Answer.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            answer = Answer()
+        key = call.key(cell.repeat)
+        if answer.generation == key and self._store.get(key) is not None:
+            self._told({"event": "answered", "ticket": str(path), "model": cell.submitter, "outcome": "reused"})
+            return True
+        path.unlink(missing_ok=True)
+        return False
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        if "done" in event:
+            event = {"event": "answered", "ticket": event["done"], "cause": event.get("cause")}
+        self._told(event)
+
+    def _watch(self, places: Places) -> None:
+        """When the child has died for good, whatever waits may find out."""
+        gone = 0
+        while not self._closed.wait(_LOOK_S):
+            gone = 0 if child_lives(places.lock) else gone + 1
+            if gone >= _GONE_LOOKS:
+                self._over()
+                return
 
     def close(self) -> None:
         """End the child."""
-        self._child.close()
+        self._closed.set()
+        if self._child is not None:
+            self._child.close()
+
+
+class _Prompts:
+    """The prompt of each eval, made once."""
+
+    def __init__(self, rootpath: Path, guidelines: str) -> None:
+        self._rootpath, self._guidelines = rootpath, guidelines
+        self._made: dict[str, Prompt] = {}
+
+    def of(self, node_id: str, cell: Cell) -> Prompt:
+        if cell.eval_id not in self._made:
+            task = self._rootpath / node_id.partition("::")[0]
+            self._made[cell.eval_id] = build_prompt(load_eval(task).task(), self._guidelines)
+        return self._made[cell.eval_id]
 
 
 def leave_trouble(run: RunFolder, cells: Iterable[Cell], trouble: Trouble) -> None:
     """Cells that wait for an answer learn why none comes."""
     verdict = Errored(cause=trouble.cause, reason=trouble.reason, remedy=trouble.remedy)
     for cell in cells:
-        if cell.kind == "model":
-            with suppress(OSError):
-                leave_answer(run.answer(cell), Answer(trouble=verdict))
+        with suppress(OSError):
+            leave_answer(run.answer(cell), Answer(trouble=verdict))

@@ -16,7 +16,7 @@ from pytest_convex_evals.cells import REFERENCE
 from pytest_convex_evals.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pytest
 
@@ -59,8 +59,8 @@ OPTIONS = (
         "models",
         REFERENCE,
         "who answers: models of the registry (see `convex-evals models`), ids that litellm can route, or the "
-        "built-in submitters reference (the answers of the suite), wrong (submissions that must fail) and "
-        "empty; comma lists, repeatable",
+        "built-in submitters reference (the answers of the suite), wrong (submissions that must fail), empty "
+        "and replay:RUN (what models handed in in an earlier run); comma lists, repeatable",
         flag="--models",
         environment="MODELS",
         metavar="NAMES",
@@ -121,6 +121,44 @@ OPTIONS = (
         flag="--evals-concurrency",
         metavar="N",
     ),
+    Option(
+        "resume",
+        "",
+        "go on with a run, by the start of its id or `latest`: only its cells that have no verdict are run, with its "
+        "settings, in its folder and journal",
+        flag="--evals-resume",
+        metavar="RUN",
+    ),
+    Option(
+        "resume_errors",
+        "again",
+        "what --evals-resume does with cells that ended with an error: again (an error is no verdict) or keep",
+        flag="--evals-resume-errors",
+        metavar="WHAT",
+    ),
+    Option(
+        "regrade",
+        "",
+        "grade the stored submissions of a run again, as new attempts of that run, without a key and without calls",
+        flag="--evals-regrade",
+        metavar="RUN",
+    ),
+    Option(
+        "failed_in",
+        "",
+        "only the cells that failed or ended with an error in that run; models and experiment are that run's unless "
+        "given",
+        flag="--evals-failed-in",
+        metavar="RUN",
+    ),
+    Option(
+        "rehearsal",
+        "",
+        "how --models replay:RUN answers: latency=FACTOR of the recorded one, faults=SHARE of the answers, "
+        "in_flight=N, seed=N",
+        environment="EVALS_REHEARSAL",
+        metavar="HOW",
+    ),
     Option("dir", ".evals", "the run store", flag="--evals-dir", metavar="DIR"),
     Option(
         "outputs",
@@ -135,6 +173,7 @@ EXECUTION_MODE = "EVALS_EXECUTION_MODE"
 """`answer` means `--models reference`."""
 
 BACKENDS = ("embedded",)
+RESUME_ERRORS = ("again", "keep")
 SANDBOXES = (AUTO, "bwrap", "namespaces", "node")
 EXPERIMENTS = ("default", "no_guidelines")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -160,6 +199,16 @@ class Settings:
     """How often each cell is run."""
     concurrency: int
     """Model calls in flight per provider."""
+    resume: str
+    """The run to go on with; empty for a new one."""
+    resume_errors: str
+    """Whether errors of that run count as verdicts: `again` or `keep`."""
+    regrade: str
+    """The run whose submissions are graded again; empty for none."""
+    failed_in: str
+    """The run whose failures and errors are selected; empty for none."""
+    rehearsal: str
+    """How replayed answers arrive; empty: all at once."""
     dir: str
     """Absolute path of the run store."""
     outputs: str
@@ -305,11 +354,22 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         sandbox=_one_of(get("sandbox"), SANDBOXES, "sandbox"),
         repeats=_positive(get("repeats"), "repeats"),
         concurrency=_positive(get("concurrency"), "concurrency"),
+        **_earlier(get),
+        rehearsal=get("rehearsal").text,
         dir=folder("dir"),
         outputs=folder("outputs") if get("outputs").text else "",
         sources={name: value.source for name, value in found.items()},
         warnings=environment.warnings,
     )
+
+
+def _earlier(get: Callable[[str], Value]) -> dict[str, str]:
+    """The settings that name an earlier run: one at most, because each says what is to be run."""
+    given = {name: get(name).text for name in ("resume", "regrade", "failed_in")}
+    flags = [f"--evals-{name.replace('_', '-')}" for name, text in given.items() if text]
+    if len(flags) > 1:
+        raise SettingsError(f"{' and '.join(flags)} exclude each other.\n  what to do: give one of them")
+    return given | {"resume_errors": _one_of(get("resume_errors"), RESUME_ERRORS, "treatment of errors")}
 
 
 def _names(value: Value) -> tuple[str, ...]:

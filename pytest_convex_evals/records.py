@@ -217,6 +217,8 @@ class CellRecord(Frozen):
     """The level of isolation that was reached; `none` where no submitted code ran."""
     fingerprint: str
     """Of everything that decides the verdict."""
+    fingerprint_parts: dict[str, str] = {}
+    """The fingerprint by what it is made of, so that a change can be named; empty in records of earlier versions."""
     folder: str
     """The attempt's folder, relative to the run's output folder; empty when there is none."""
     started_at: str
@@ -233,3 +235,12 @@ class CellRecord(Frozen):
     def label(self) -> str:
         """What stands in the brackets of the item id."""
         return self.model if self.repeat == 1 else f"{self.model}+{self.repeat}"
+
+    @property
+    def key(self) -> str:
+        """Which cell of its run."""
+        return f"{self.eval}[{self.label}]"
+
+    def without_steps(self) -> CellRecord:
+        """The same without its heavy part, for whoever keeps many."""
+        return self.model_copy(update={"steps": ()})

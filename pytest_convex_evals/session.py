@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_convex_evals.cells import BUILT_IN, PastedId, parse_node_id
+from pytest_convex_evals.cells import BUILT_IN, REPLAY, PastedId, parse_node_id, split_label
 from pytest_convex_evals.errors import SettingsError, SetupError
 from pytest_convex_evals.options import AUTO, Environment, Settings, build_settings
 
 if TYPE_CHECKING:
+    from pytest_convex_evals.earlier import Earlier, Mode, Submissions
     from pytest_convex_evals.generation.answers import Places
     from pytest_convex_evals.models.registry import Model
     from pytest_convex_evals.store.runs import RunFolder
@@ -39,20 +40,48 @@ class Plan:
     sandbox: str = AUTO
     """The level of the cage, tried out; `auto` until somebody needs to know."""
 
+    mode: Mode = "new"
+    """Whether the session goes on with an earlier run, and how."""
+    only: frozenset[str] | None = None
+    """Keys of the cells that may run; None for all."""
+    given: Submissions = field(default_factory=dict)
+    """Submissions that are there already, by eval and label."""
+
     def as_json(self) -> str:
         """For the way to a worker."""
-        pasted = [[entry.path, entry.name, entry.submitter, entry.repeat] for entry in self.pasted]
-        plain = {"settings": self.settings.as_json(), "run_id": self.run_id, "pasted": pasted}
-        texts = {"guidelines": self.guidelines, "sandbox": self.sandbox}
-        return json.dumps(plain | {"aliases": dict(self.aliases)} | texts)
+        plain = {
+            "settings": self.settings.as_json(),
+            "run_id": self.run_id,
+            "pasted": [astuple(entry) for entry in self.pasted],
+            "aliases": dict(self.aliases),
+            "guidelines": self.guidelines,
+            "sandbox": self.sandbox,
+            "mode": self.mode,
+            "only": None if self.only is None else sorted(self.only),
+            "given": {
+                name: {label: astuple(given) for label, given in labels.items()} for name, labels in self.given.items()
+            },
+        }
+        return json.dumps(plain)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """The way back."""
+        from pytest_convex_evals.earlier import Given
+
         plain = json.loads(text)
-        pasted = tuple(PastedId(*entry) for entry in plain["pasted"])
-        settings = Settings.from_json(plain["settings"])
-        return cls(settings, plain["run_id"], pasted, plain["aliases"], plain["guidelines"], plain["sandbox"])
+        return cls(
+            **plain
+            | {
+                "settings": Settings.from_json(plain["settings"]),
+                "pasted": tuple(PastedId(*entry) for entry in plain["pasted"]),
+                "only": None if plain["only"] is None else frozenset(plain["only"]),
+                "given": {
+                    name: {label: Given(*given) for label, given in labels.items()}
+                    for name, labels in plain["given"].items()
+                },
+            }
+        )
 
     def folder(self) -> RunFolder:
         """The places of the run."""
@@ -76,36 +105,79 @@ class Prepared:
     models: Mapping[str, Model]
     environment: Mapping[str, str]
     """With keys: only for the generation child."""
+    earlier: Earlier
+
+
+def statuses(run: RunFolder) -> Path:
+    """Where workers say what they are doing."""
+    return run.path / "workers"
 
 
 def make_plan(config: pytest.Config) -> Prepared:
     """Read and check all settings; nothing is spent before this succeeded."""
-    from pytest_convex_evals.models.registry import registry, resolve
-    from pytest_convex_evals.prompts import guidelines_text
-    from pytest_convex_evals.store.runs import check_format, new_run_id
+    from pytest_convex_evals.earlier import look_back
 
     if config.getoption("setuponly", False) or config.getoption("setupplan", False):
         raise SettingsError("--setup-only and --setup-plan would run the models: use --collect-only to look")
     environment = Environment.read(config.rootpath)
-    settings = build_settings(config, environment)
     pasted = _pasted(config)
+    asked = build_settings(config, environment)
+    earlier = look_back(asked, [entry.submitter for entry in pasted], only_look=config.option.collectonly)
+    try:
+        return _prepare(config, environment, pasted, earlier)
+    except BaseException:
+        if earlier.lock is not None:
+            earlier.lock.release()
+        raise
+
+
+def _prepare(
+    config: pytest.Config, environment: Environment, pasted: tuple[PastedId, ...], earlier: Earlier
+) -> Prepared:
+    from pytest_convex_evals.models.registry import registry, resolve
+    from pytest_convex_evals.prompts import guidelines_text
+    from pytest_convex_evals.store.runs import new_run_id
+
+    settings, merged = earlier.settings, environment.merged()
     named = dict.fromkeys([*settings.models, *(entry.submitter for entry in pasted)])
     names = [name for name in named if name.partition(":")[0] not in BUILT_IN]
-    known = registry(config.rootpath) if names else {}
-    models = {name: resolve(name, known) for name in names}
-    merged = environment.merged()
+    if earlier.only is not None:
+        used = {split_label(key.partition("[")[2][:-1])[0] for key in earlier.only}
+        names = [name for name in names if name in used]
+    asked = [] if earlier.mode == "regrade" else names
+    if settings.rehearsal:
+        from pytest_convex_evals.rehearsal import Rehearsal
+
+        Rehearsal.parse(settings.rehearsal)
+    known = registry(config.rootpath) if asked else {}
+    models = {name: resolve(name, known) for name in asked}
     for model in models.values():
         if model.key and not merged.get(model.key):
             raise SettingsError(
                 f"{model.name} needs a key: the variable {model.key} is not set.\n"
                 f"  what to do: export {model.key}=…, or write it into {environment.dotenv_path}"
             )
-    check_format(Path(settings.dir))
-    aliases = {name: f"{model.litellm} {model.display}" for name, model in models.items()}
-    guidelines = guidelines_text(settings.experiment, settings.guidelines)
-    sandbox = settings.sandbox if config.option.collectonly else _sandbox(settings, names)
-    plan = Plan(settings, new_run_id(), pasted, aliases, guidelines, sandbox)
-    return Prepared(plan, models, merged)
+    try:
+        guidelines = guidelines_text(settings.experiment, settings.guidelines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"guidelines {settings.guidelines} of the run cannot be read: {error}") from None
+    plan = Plan(
+        settings,
+        earlier.run_id or new_run_id(),
+        pasted,
+        aliases={name: f"{model.litellm} {model.display}" for name, model in models.items()},
+        guidelines=guidelines,
+        sandbox=settings.sandbox if config.option.collectonly else _sandbox(settings, names or _replayed(named)),
+        mode=earlier.mode,
+        only=earlier.only,
+        given=earlier.given,
+    )
+    return Prepared(plan, models, merged, earlier)
+
+
+def _replayed(named: Iterable[str]) -> list[str]:
+    """What models wrote is as hostile the second time."""
+    return [name for name in named if name.partition(":")[0] == REPLAY]
 
 
 def _sandbox(settings: Settings, models: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_convex_evals.handout import longest_first
+from pytest_convex_evals.readiness import Readiness, longest_first
 from pytest_convex_evals.store.durations import read_durations
 from tests.support.sessions import Project
 
@@ -74,5 +74,11 @@ def test_a_worker_that_dies_hands_its_other_cell_back(suite):
 
 
 def test_equal_cells_keep_their_order():
-    assert longest_first(["a", "b", "c"], lambda _: 1.0) == [0, 1, 2]
-    assert longest_first(["a", "b", "c"], {"a": 1.0, "b": 3.0}.get) == [2, 1, 0]
+    assert order([1.0, 1.0, 1.0]) == [0, 1, 2]
+    assert order([1.0, 3.0, None]) == [2, 1, 0]
+
+
+def order(seconds: list[float | None]) -> list[int]:
+    ranks = longest_first([str(index) for index in range(len(seconds))], lambda node_id: seconds[int(node_id)])
+    ready = Readiness(ranks, [])
+    return [index for _ in seconds if (index := ready.take()) is not None]
