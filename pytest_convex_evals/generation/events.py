@@ -12,8 +12,16 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from pytest_convex_evals.records import Frozen
 
-WaitingFor = Literal["concurrency", "rate_limited", "retry", "requests_per_minute", "tokens_per_minute"]
-"""Why a ticket is not in flight: all slots are taken, the provider said when, an attempt failed, a limit of ours."""
+WaitingFor = Literal[
+    "concurrency",  # all slots of the provider are taken
+    "rate_limited",  # the provider said when it takes calls again
+    "retry",  # an attempt failed, and the next one is not yet due
+    "requests_per_minute",  # a limit of the registry
+    "tokens_per_minute",  # a limit of the registry
+    "budget",  # until calls in flight have shown what they cost
+    "disk",  # an answer is held in memory until it can be written
+]
+"""Why a ticket is not in flight, or not done."""
 
 AnswerOutcome = Literal["stored", "reused", "refused", "trouble"]
 """Bought and kept; found in the store; filtered or refused, so never reused; there is none."""
