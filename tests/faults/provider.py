@@ -20,6 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
+from pytest_convex_evals.prompts import PREFLIGHT
+
 Shape = Literal[
     "whole",
     "hang",  # takes the request and never says a word
@@ -35,8 +37,6 @@ Shape = Literal[
     "no_usage",
     "wrong_usage",
 ]
-PREFLIGHT = "Reply with the single word: ready"
-"""How the one cheap call before the others is recognised."""
 
 
 @dataclass
