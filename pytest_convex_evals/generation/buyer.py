@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_convex_evals.generation.causes import Fault
 from pytest_convex_evals.generation.events import CallStarted, Event, FirstToken, Spend, Waiting
 from pytest_convex_evals.generation.lane import Lane, NotCalledError
+from pytest_convex_evals.generation.pulse import Pulse
 from pytest_convex_evals.generation.quotas import read_quotas
 from pytest_convex_evals.generation.reply import generation_of, refusal_of, refused, used_nothing
 from pytest_convex_evals.models.prices import most_tokens
@@ -65,6 +66,7 @@ class Buyer:
     ) -> None:
         self._environment, self._patience, self._store = environment, patience, store
         self._purse, self._say, self._settled = purse, say, settled
+        self._pulse = Pulse()
         self._random = random.Random()  # noqa: S311 - jitter
         self._loaded: asyncio.Future[None] | None = None
         self._secrets = sorted(
@@ -84,14 +86,18 @@ class Buyer:
         """Raises `NotCalledError` when a call will not be made, and `OSError` when its answer could not be kept."""
         attempts: list[AttemptRecord] = []
         counted, began = 0, None
-        preflight = stop is None
+        fault = Fault("provider_timeout", "there was no time for a call")
+        whole = self._patience.preflight_s if stop is None else self._patience.total_s
         while True:
             if state.stopped is not None:
                 raise NotCalledError(state.stopped)
             start = await lane.enter(number, ticket.model, ticket.prompt_tokens, ticket.most_usd)
             began = began if began is not None else start.at
-            whole = self._patience.preflight_s if preflight else self._patience.total_s
             left = whole - (time.monotonic() - began)
+            if left <= 0:
+                self._purse.settle(ticket.most_usd, 0.0)
+                lane.leave(answered=False)
+                return Bought(fault=_summed_up(fault, attempts), attempts=tuple(attempts))
             outcome = await self._attempt(ticket, lane, start, len(attempts) + 1, left, tuple(attempts))
             if not isinstance(outcome, _Missed):
                 return outcome
@@ -170,7 +176,7 @@ class Buyer:
     async def _call(
         self, ticket: Ticket, exchange: Exchange, attempt: int, left: float, before: tuple[AttemptRecord, ...]
     ) -> Bought | _Missed:
-        from pytest_convex_evals.generation.caller import call_model
+        from pytest_convex_evals.generation.caller import Listener, call_model
         from pytest_convex_evals.generation.causes import judge
 
         if ticket.answer:
@@ -184,7 +190,7 @@ class Buyer:
         key = self._environment.get(ticket.key_variable, "") if ticket.key_variable else ""
         began = time.monotonic()
         try:
-            said = await call_model(ticket.call, key, self._patience, left, exchange, first)
+            said = await call_model(ticket.call, key, Listener(self._pulse, self._patience, left, first), exchange)
         except Exception as error:  # noqa: BLE001 - every failure of a call becomes a typed cause
             fault = judge(error, exchange)
             fault = Fault(fault.cause, self._without_secrets(fault.reason), fault.status)

@@ -13,11 +13,13 @@ from pytest_convex_evals.generation.wire import ErrorInsideError, Exchange, NotA
 
 if TYPE_CHECKING:
     from pytest_convex_evals.generation.patience import Patience
+    from pytest_convex_evals.generation.pulse import Deadline, Pulse
     from pytest_convex_evals.generation.store import Call
 
 
-class LateError(TimeoutError):
-    """A deadline of ours."""
+_AFTER_US_S = 60.0
+"""Deadlines of the libraries come after ours."""
+_NO_JSON = "an event of the stream is not JSON"
 
 
 class CutOffError(ConnectionError):
@@ -45,26 +47,46 @@ class Said:
 def load() -> None:
     """Import litellm and set it up; takes seconds."""
     import litellm
+    import openai.resources  # noqa: F401 - else the first call loads it, while everybody waits
 
     litellm.suppress_debug_info = True
     litellm.drop_params = False
+    litellm.disable_token_counter = True  # what the provider does not say is unknown, and counting 10 MB takes minutes
     install()
 
 
-async def call_model(
-    call: Call, api_key: str, patience: Patience, left: float, exchange: Exchange, on_first: Callable[[float], None]
-) -> Said:
-    """The answer; raises whatever goes wrong. `left`: seconds that remain for this cell."""
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """How long to listen, and who is told."""
+
+    pulse: Pulse
+    patience: Patience
+    left: float
+    """Seconds that remain for this cell."""
+    on_first: Callable[[float], None] = lambda _: None
+    """Gets the seconds until the first token."""
+
+    def phase(self, seconds: float, elapsed: float, what: str) -> Deadline:
+        """The deadline of a phase, or of the whole when that comes first."""
+        if self.left - elapsed < seconds:
+            return self.pulse.deadline(max(self.left - elapsed, 0.001), "no whole answer")
+        return self.pulse.deadline(max(seconds, 0.001), what)
+
+
+async def call_model(call: Call, api_key: str, listener: Listener, exchange: Exchange) -> Said:
+    """The answer; raises whatever goes wrong."""
     watch(exchange)
     said, started = Said(exchange), time.monotonic()
-    ends = started + left
     try:
-        stream = await _before(_open(call, api_key, patience), min(patience.first_token_s, left), "no reply")
+        async with listener.phase(listener.patience.first_token_s, 0.0, "no reply"):
+            stream = await _open(call, api_key, listener.patience)
         try:
-            await _read(stream, said, patience, started, ends, on_first)
+            await _read(stream, said, listener, started)
         finally:
             await _close(stream)
     except Exception as error:
+        if exchange.facts.garbled and not exchange.facts.finished:
+            raise NotAReplyError(_NO_JSON) from error
         if not exchange.facts.finished or exchange.facts.error is not None:
             raise
         # The provider has said everything; only litellm could not read the end of it.
@@ -85,7 +107,7 @@ async def _open(call: Call, api_key: str, patience: Patience) -> Any:
         messages=call.messages,
         stream=True,
         stream_options={"include_usage": True},
-        timeout=httpx.Timeout(patience.first_token_s, connect=patience.connect_s),
+        timeout=httpx.Timeout(patience.first_token_s + _AFTER_US_S, connect=patience.connect_s),
         num_retries=0,
         max_retries=0,
         **_passed_through(call.parameters),
@@ -100,35 +122,23 @@ def _passed_through(parameters: dict[str, Any]) -> dict[str, Any]:
     return dict(parameters)
 
 
-async def _before(work: Any, seconds: float, what: str) -> Any:
-    try:
-        async with asyncio.timeout(seconds) as deadline:
-            return await work
-    except TimeoutError:
-        if deadline.expired():
-            raise LateError(f"{what} within {seconds:.3g} s") from None
-        raise
-
-
-async def _read(
-    stream: Any, said: Said, patience: Patience, started: float, ends: float, on_first: Callable[[float], None]
-) -> None:
-    pieces = aiter(stream)
+async def _read(stream: Any, said: Said, listener: Listener, started: float) -> None:
+    pieces, patience = aiter(stream), listener.patience
     while True:
-        now = time.monotonic()
+        elapsed = time.monotonic() - started
         if said.first_token_s is None:
-            seconds, what = started + patience.first_token_s - now, "no first token"
+            deadline = listener.phase(patience.first_token_s - elapsed, elapsed, "no first token")
         else:
-            seconds, what = patience.idle_s, "no further token"
-        if ends - now < seconds:
-            seconds, what = ends - now, "no whole answer"
+            deadline = listener.phase(patience.idle_s, elapsed, "no further token")
         try:
-            piece = await _before(anext(pieces), max(seconds, 0.001), what)
+            async with deadline:
+                piece = await anext(pieces)
         except StopAsyncIteration:
             return
         if _take(piece, said) and said.first_token_s is None:
             said.first_token_s = time.monotonic() - started
-            on_first(said.first_token_s)
+            listener.on_first(said.first_token_s)
+        await asyncio.sleep(0)  # a long answer that is there already must not keep the others waiting
 
 
 def _take(piece: Any, said: Said) -> bool:
@@ -165,7 +175,7 @@ def _believed(said: Said) -> Said:
     if facts.error is not None:
         raise ErrorInsideError("the stream brought an error")
     if facts.garbled and not facts.finished:
-        raise NotAReplyError("an event of the stream is not JSON")
+        raise NotAReplyError(_NO_JSON)
     if facts.recognised and not facts.finished:
         raise CutOffError("the stream ended before the answer did")
     if facts.recognised and facts.usage is None:

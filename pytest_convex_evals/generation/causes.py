@@ -135,8 +135,9 @@ def judge(error: BaseException, exchange: Exchange | None = None) -> Fault:
     cause = _told(told, failed_status, links) or _by_links(links, failed_status)
     shown = next((link for link in links if isinstance(link, NotAReplyError | ErrorInsideError)), error)
     reason = _said(shown)
-    if told is not None and isinstance(told.get("message"), str) and told["message"] not in reason:
-        reason = f"{reason} ({told['message'][:500]})"
+    if told is not None and isinstance(told.get("message"), str) and not isinstance(shown, NotAReplyError):
+        where = f"status {failed_status}" if failed_status is not None else "an error within the reply"
+        reason = f"{where}: {told['message'][:2_000]}"
     return Fault(cause, _unicode(reason), failed_status)
 
 

@@ -53,6 +53,8 @@ def _adopt(environment: dict[str, str]) -> None:
     # litellm must neither load a .env nor fetch a price map when it is imported.
     os.environ["LITELLM_MODE"] = "PRODUCTION"
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    # A model that repeats itself is a result, not trouble.
+    os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(10**9)
 
 
 def _say(event: Event) -> None:

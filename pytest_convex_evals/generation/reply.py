@@ -108,14 +108,35 @@ def refusal_of(call: Call, repeat: int, duration: float, said: str, attempts: tu
 
 
 def _tokens(said: Said) -> Tokens:
-    usage = said.usage if said.usage is not None else said.exchange.facts.usage
-    output, prompt = _part(usage, "completion_tokens_details"), _part(usage, "prompt_tokens_details")
+    """As the provider counted them; where its protocol is not known, as litellm translates it."""
+    usage = said.exchange.facts.usage
+    if usage is None:
+        usage = None if said.exchange.facts.recognised else said.usage
+    if isinstance(usage, dict) and "promptTokenCount" in usage:
+        thoughts = _count(usage, "thoughtsTokenCount")
+        output = _sum(_count(usage, "candidatesTokenCount"), thoughts or 0)
+        return Tokens(_count(usage, "promptTokenCount"), output, thoughts, _count(usage, "cachedContentTokenCount"))
+    if isinstance(usage, dict) and "output_tokens" in usage:
+        details, prompt = _part(usage, "output_tokens_details"), _part(usage, "input_tokens_details")
+        read, made = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
+        cached = _count(prompt, "cached_tokens")
+        return Tokens(
+            _sum(_count(usage, "input_tokens"), read or 0, made or 0),
+            _count(usage, "output_tokens"),
+            _count(details, "reasoning_tokens"),
+            read if cached is None else cached,
+        )
+    details, prompt = _part(usage, "completion_tokens_details"), _part(usage, "prompt_tokens_details")
     return Tokens(
         _count(usage, "prompt_tokens"),
         _count(usage, "completion_tokens"),
-        _count(output, "reasoning_tokens"),
+        _count(details, "reasoning_tokens"),
         _count(prompt, "cached_tokens"),
     )
+
+
+def _sum(first: int | None, *more: int) -> int | None:
+    return None if first is None else first + sum(more)
 
 
 def _part(holder: Any, name: str) -> Any:

@@ -162,7 +162,7 @@ class AnthropicWords:
 
     def __init__(self, ask: Ask, reply: Reply) -> None:
         self.reply = reply
-        self.stop = _ANTHROPIC_STOPS.get(reply.finish, reply.finish)
+        self.stop = "refusal" if reply.refusal else _ANTHROPIC_STOPS.get(reply.finish, reply.finish)
         self.base = {"id": "msg_1", "type": "message", "role": "assistant", "model": reply.model or ask.model}
 
     def _usage(self) -> dict[str, Any]:
@@ -182,8 +182,9 @@ class AnthropicWords:
         return f"event: {kind}\n".encode() + b"data: " + data + b"\n\n"
 
     def begin(self) -> Iterator[bytes]:
-        usage = {**self._usage(), "output_tokens": 1 if self.reply.output_tokens else 0}
-        message = {**self.base, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        usage = {"usage": {**self._usage(), "output_tokens": 1 if self.reply.output_tokens else 0}}
+        usage = {} if self.reply.shape == "no_usage" else usage
+        message = {**self.base, "content": [], "stop_reason": None, "stop_sequence": None, **usage}
         yield self.event({"type": "message_start", "message": message})
         block = {"type": "text", "text": ""}
         yield self.event({"type": "content_block_start", "index": 0, "content_block": block})
@@ -196,6 +197,7 @@ class AnthropicWords:
     def end(self) -> Iterator[bytes]:
         yield self.event({"type": "content_block_stop", "index": 0})
         usage = {"usage": {"output_tokens": self._usage()["output_tokens"]}}
+        usage = {} if self.reply.shape == "no_usage" else usage
         delta = {"stop_reason": self.stop, "stop_sequence": None}
         yield self.event({"type": "message_delta", "delta": delta, **usage})
         yield self.event({"type": "message_stop"})
