@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from pytest_convex_evals.generation.answers import Answer, Places, child_lives, leave_answer
-from pytest_convex_evals.generation.client import GenerationClient, call_for
+from pytest_convex_evals.generation.calls import Order, call_for
+from pytest_convex_evals.generation.client import GenerationClient, Purchase
+from pytest_convex_evals.generation.estimate import Estimate, estimate
 from pytest_convex_evals.generation.store import GenerationStore
 from pytest_convex_evals.prompts import Prompt, build_prompt
 from pytest_convex_evals.records import Errored
@@ -21,6 +23,7 @@ from pytest_convex_evals.suite.evals import load_eval
 if TYPE_CHECKING:
     from pytest_convex_evals.cells import Cell
     from pytest_convex_evals.errors import Trouble
+    from pytest_convex_evals.generation.events import Event
     from pytest_convex_evals.store.runs import RunFolder
 
 _LOOK_S = 1.0
@@ -39,6 +42,7 @@ class Asking:
         rootpath: Path,
         told: Callable[[dict[str, Any]], None],
         over: Callable[[], None],
+        approve: Callable[[Estimate], None],
     ) -> None:
         self._told, self._over = told, over
         self._prompts = _Prompts(rootpath, prepared.plan.guidelines)
@@ -52,11 +56,18 @@ class Asking:
         }
         if not open_:
             return
+        orders = [
+            Order(run.answer(cell), prepared.models[cell.submitter], self._prompts.of(node_id, cell), cell.repeat)
+            for node_id, cell in open_.items()
+        ]
+        settings = prepared.plan.settings
+        to_buy = [order for order in orders if not self._store.has(order.key)]
+        approve(estimate(to_buy, len(orders) - len(to_buy), settings.budget))
         places = generation_places(run)
-        self._child = GenerationClient(places, prepared.environment, prepared.plan.settings.concurrency, self._hear)
-        for node_id, cell in open_.items():
-            prompt = self._prompts.of(node_id, cell)
-            self._child.ask(run.answer(cell), prepared.models[cell.submitter], prompt, cell.repeat)
+        purchase = Purchase(settings.concurrency, settings.budget)
+        self._child = GenerationClient(places, prepared.environment, purchase, self._hear)
+        for order in orders:
+            self._child.ask(order)
         threading.Thread(target=self._watch, args=(places,), name="generation-watch", daemon=True).start()
 
     def _is_there(self, prepared: Prepared, run: RunFolder, node_id: str, cell: Cell) -> bool:
@@ -74,10 +85,8 @@ class Asking:
         path.unlink(missing_ok=True)
         return False
 
-    def _hear(self, event: dict[str, Any]) -> None:
-        if "done" in event:
-            event = {"event": "answered", "ticket": event["done"], "cause": event.get("cause")}
-        self._told(event)
+    def _hear(self, event: Event) -> None:
+        self._told(event.model_dump())
 
     def _watch(self, places: Places) -> None:
         """When the child has died for good, whatever waits may find out."""

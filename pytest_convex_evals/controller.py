@@ -19,6 +19,7 @@ from pytest_convex_evals.session import Plan, Prepared, shown
 if TYPE_CHECKING:
     from pytest_convex_evals.asking import Asking
     from pytest_convex_evals.comparing import Comparison
+    from pytest_convex_evals.generation.estimate import Estimate
     from pytest_convex_evals.records import CellRecord
     from pytest_convex_evals.rehearsal import RehearsedCalls
     from pytest_convex_evals.store.journal import Journal
@@ -41,6 +42,8 @@ class Controller:
     problems: list[str] = field(default_factory=list)
     say: Callable[[str], None] = lambda _: None
     """Prints a line while the session runs."""
+    consent: Callable[[str], bool] | None = None
+    """Asks a person; None: nobody is asked."""
     monitor: Monitor = field(default_factory=Monitor)
     readiness: Readiness | None = None
     """Which items may run; None until the cells are known."""
@@ -160,11 +163,21 @@ class Controller:
         if models:
             from pytest_convex_evals.asking import Asking
 
-            self._calls.append(Asking(self.prepared, run, models, self.rootpath, told, readiness.over))
+            asking = Asking(self.prepared, run, models, self.rootpath, told, readiness.over, self._approve)
+            self._calls.append(asking)
         if replays:
             from pytest_convex_evals.rehearsal import RehearsedCalls
 
             self._calls.append(RehearsedCalls(self.plan, run, replays, told))
+
+    def _approve(self, estimate: Estimate) -> None:
+        """Say what will be bought, and ask when it is much."""
+        for line in estimate.lines():
+            self.say(line)
+        if estimate.asks and self.consent is not None and not self.consent("Buy these answers?"):
+            from pytest_convex_evals.confirmation import decline
+
+            decline()
 
     def _compare(self) -> None:
         from pytest_convex_evals.comparing import Comparison

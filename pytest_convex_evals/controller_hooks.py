@@ -39,6 +39,10 @@ class ControllerHooks:
                 reporter.write_line(line)
 
             self._controller.say = say
+        from pytest_convex_evals.confirmation import consent_of
+
+        prepared = self._controller.prepared
+        self._controller.consent = consent_of(config, prepared.plan.settings, prepared.environment)
 
     def _show(self, config: pytest.Config) -> None:
         """Progress while cells run: a view on a terminal, a line now and then elsewhere."""

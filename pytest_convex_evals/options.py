@@ -40,6 +40,8 @@ class Option:
     environment: str = ""
     metavar: str = ""
     repeatable: bool = False
+    switch: bool = False
+    """The flag takes no value and means `yes`."""
 
     @property
     def ini(self) -> str:
@@ -77,8 +79,8 @@ OPTIONS = (
     Option(
         "experiment",
         "default",
-        "the named condition: default (guidelines in the prompt), no_guidelines, or a name of your own "
-        "together with --evals-guidelines",
+        "the named condition: default (guidelines in the prompt), no_guidelines, web_search (by the provider itself), "
+        "web_search_no_guidelines, or a name of your own together with --evals-guidelines",
         flag="--evals-experiment",
         environment="EVALS_EXPERIMENT",
         metavar="NAME",
@@ -120,6 +122,22 @@ OPTIONS = (
         "model calls in flight per provider",
         flag="--evals-concurrency",
         metavar="N",
+    ),
+    Option(
+        "budget",
+        "",
+        "the most that all calls of the session together may cost, in USD: reserved before each call, settled after "
+        "it; what no longer fits is not run; models of unknown price are refused",
+        flag="--evals-budget",
+        metavar="USD",
+    ),
+    Option(
+        "yes",
+        "no",
+        "buy without asking, also when the estimate is above the threshold; in CI and without a terminal nobody is "
+        "asked",
+        flag="--evals-yes",
+        switch=True,
     ),
     Option(
         "resume",
@@ -175,7 +193,8 @@ EXECUTION_MODE = "EVALS_EXECUTION_MODE"
 BACKENDS = ("embedded",)
 RESUME_ERRORS = ("again", "keep")
 SANDBOXES = (AUTO, "bwrap", "namespaces", "node")
-EXPERIMENTS = ("default", "no_guidelines")
+WEB_SEARCH = ("web_search", "web_search_no_guidelines")
+EXPERIMENTS = ("default", "no_guidelines", *WEB_SEARCH)
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
@@ -199,6 +218,10 @@ class Settings:
     """How often each cell is run."""
     concurrency: int
     """Model calls in flight per provider."""
+    budget: float | None
+    """USD for all calls of the session; None: no limit."""
+    yes: bool
+    """Nobody is asked before money is spent."""
     resume: str
     """The run to go on with; empty for a new one."""
     resume_errors: str
@@ -218,6 +241,11 @@ class Settings:
     warnings: tuple[str, ...] = ()
     """What was ignored, and why."""
 
+    @property
+    def web_search(self) -> bool:
+        """Models search the web by what their provider offers."""
+        return self.experiment in WEB_SEARCH
+
     def as_json(self) -> dict[str, Any]:
         """Plain values only; `Settings(**it)` is the way back, up to the type of sequences."""
         plain = {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -236,14 +264,11 @@ def add_options(parser: pytest.Parser) -> None:
         default = f" (default: {option.default})" if option.default else ""
         where = f" [environment: {option.environment}]" if option.environment else ""
         if option.flag:
-            group.addoption(
-                option.flag,
-                dest=option.dest,
-                action="append" if option.repeatable else "store",
-                default=None,
-                metavar=option.metavar,
-                help=f"{option.help}{default}{where} [ini: {option.ini}]",
-            )
+            kind: dict[str, Any] = {"action": "append" if option.repeatable else "store", "metavar": option.metavar}
+            if option.switch:
+                kind = {"action": "store_const", "const": "yes"}
+            text = f"{option.help}{default}{where} [ini: {option.ini}]"
+            group.addoption(option.flag, dest=option.dest, default=None, help=text, **kind)
         parser.addini(option.ini, f"{option.help}{default}", type="string", default="")
 
 
@@ -354,6 +379,8 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         sandbox=_one_of(get("sandbox"), SANDBOXES, "sandbox"),
         repeats=_positive(get("repeats"), "repeats"),
         concurrency=_positive(get("concurrency"), "concurrency"),
+        budget=_amount(get("budget"), "budget"),
+        yes=_yes(get("yes"), "yes"),
         **_earlier(get),
         rehearsal=get("rehearsal").text,
         dir=folder("dir"),
@@ -423,6 +450,26 @@ def _positive(value: Value, what: str) -> int:
             "  what to do: give a number such as 3, or leave the setting out"
         )
     return int(value.text)
+
+
+def _amount(value: Value, what: str) -> float | None:
+    if not value.text and value.source == "default":
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value.text) or float(value.text) <= 0:
+        raise SettingsError(
+            f"{what} must be an amount in USD above 0, not {value.text!r} ({value.source}).\n"
+            "  what to do: give a number such as 2.50, or leave the setting out"
+        )
+    return float(value.text)
+
+
+def _yes(value: Value, what: str) -> bool:
+    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if value.text.lower() not in known:
+        raise SettingsError(
+            f"{what} must be yes or no, not {value.text!r} ({value.source}).\n  what to do: correct it, or leave it out"
+        )
+    return known[value.text.lower()]
 
 
 def _absolute(value: Value, rootpath: Path, here: Path, what: str) -> Path:

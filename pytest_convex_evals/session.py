@@ -134,7 +134,7 @@ def make_plan(config: pytest.Config) -> Prepared:
 def _prepare(
     config: pytest.Config, environment: Environment, pasted: tuple[PastedId, ...], earlier: Earlier
 ) -> Prepared:
-    from pytest_convex_evals.models.registry import registry, resolve
+    from pytest_convex_evals.models.resolution import refuse_unknown_prices, resolve_models
     from pytest_convex_evals.prompts import guidelines_text
     from pytest_convex_evals.store.runs import new_run_id
 
@@ -149,8 +149,9 @@ def _prepare(
         from pytest_convex_evals.rehearsal import Rehearsal
 
         Rehearsal.parse(settings.rehearsal)
-    known = registry(config.rootpath) if asked else {}
-    models = {name: resolve(name, known) for name in asked}
+    models = resolve_models(asked, config.rootpath, web_search=settings.web_search)
+    if settings.budget is not None:
+        refuse_unknown_prices(models)
     for model in models.values():
         if model.key and not merged.get(model.key):
             raise SettingsError(

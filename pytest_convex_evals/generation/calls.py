@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 class Order:
     """An answer that somebody wants; orders share their prompts, of which there are few."""
 
-    answer: str
-    """Path of the answer file."""
+    path: Path
+    """The answer file."""
     model: Model
     prompt: Prompt
     repeat: int
 
     @property
-    def path(self) -> Path:
-        """Where the answer goes."""
-        return Path(self.answer)
+    def key(self) -> str:
+        """Name in the generation store."""
+        return call_for(self.model, self.prompt).key(self.repeat)
 
     @property
     def prompt_tokens(self) -> int:
@@ -45,7 +45,7 @@ class Order:
         """For the child."""
         model = self.model
         return Ticket(
-            answer=self.answer,
+            answer=str(self.path),
             model=model.name,
             provider=model.provider,
             key_variable=model.key,

@@ -23,10 +23,6 @@ from pytest_convex_evals.records import Errored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from pytest_convex_evals.models.registry import Model
-    from pytest_convex_evals.prompts import Prompt
 
 _BARE_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
 _END_S = 2.0
@@ -78,14 +74,13 @@ class GenerationClient:
         self._reader = threading.Thread(target=self._attend, name="generation-child", daemon=True)
         self._reader.start()
 
-    def ask(self, answer: Path, model: Model, prompt: Prompt, repeat: int) -> None:
-        """Want an answer, in the file named. Trouble of an earlier session does not count as one."""
-        old = find_answer(answer)
+    def ask(self, order: Order) -> None:
+        """Want an answer. Trouble of an earlier session does not count as one."""
+        old = find_answer(order.path)
         if old is None or old.trouble is not None:
-            answer.unlink(missing_ok=True)
-        order = Order(str(answer), model, prompt, repeat)
+            order.path.unlink(missing_ok=True)
         with self._guard:
-            self._open[order.answer] = order
+            self._open[str(order.path)] = order
             self._outbox.put((self._process, order))
         if self._lost is not None:
             self._give_up(self._lost)
@@ -180,7 +175,7 @@ class GenerationClient:
             with suppress(OSError):
                 leave_answer(order.path, Answer(trouble=trouble))
                 self._on_progress(
-                    Answered(ticket=order.answer, model=order.model.name, outcome="trouble", cause=trouble.cause)
+                    Answered(ticket=str(order.path), model=order.model.name, outcome="trouble", cause=trouble.cause)
                 )
         self._release()
 

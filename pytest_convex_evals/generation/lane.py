@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_convex_evals.generation.causes import Fault
-from pytest_convex_evals.generation.events import Event, Waiting
+from pytest_convex_evals.generation.events import Event, Waiting, WaitingFor
 from pytest_convex_evals.generation.governor import Governor, Start, Wait
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Lane:
     say: Callable[[Event], None]
     _guests: list[_Guest] = field(default_factory=list)
     _timer: asyncio.TimerHandle | None = None
-    _told: tuple[str, float] = ("", 0.0)
+    _told: tuple[WaitingFor, float] | None = None
+    """The last wait, and when it ends."""
 
     async def enter(self, number: int, model: str, tokens: int, amount: float) -> Start:
         """Wait for a slot; raises `NotCalledError` when there will be none."""
@@ -88,6 +89,9 @@ class Lane:
                 loop = asyncio.get_running_loop()
                 self._timer = loop.call_later(max(wait.seconds, 0.001), self.pump)
             return
+        if self._told is not None:
+            self.say(Waiting(provider=self.provider, model="", why=self._told[0], seconds=0.0))
+            self._told = None
 
     def _admit(self, guest: _Guest) -> Wait | None:
         """None: it was admitted, or refused for good."""
@@ -121,7 +125,7 @@ class Lane:
     def _tell(self, wait: Wait) -> None:
         """Once for each reason, and again when the end of the wait moves."""
         until = self.governor.clock() + wait.seconds if wait.seconds is not None else 0.0
-        if self._told[0] == wait.why and abs(self._told[1] - until) < 1.0:
+        if self._told is not None and self._told[0] == wait.why and abs(self._told[1] - until) < 1.0:
             return
         self._told = (wait.why, until)
         self.say(Waiting(provider=self.provider, model="", why=wait.why, seconds=wait.seconds))

@@ -77,6 +77,10 @@ class GenerationStore:
         except (OSError, ValidationError):
             return None
 
+    def has(self, key: str) -> bool:
+        """There is a file of that name; whether it can be read is another question."""
+        return self.path(key).is_file()
+
     def put(self, generation: Generation) -> None:
         """Keep an answer; it is on disk when this returns."""
         write_atomically(self.path(generation.record.key), generation.model_dump_json(indent=1) + "\n")

@@ -19,6 +19,7 @@ LAYERS = (
         "controller_hooks",
         "controller",
         "asking",
+        "confirmation",
         "comparing",
         "earlier",
         "live",
