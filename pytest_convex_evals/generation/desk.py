@@ -41,6 +41,8 @@ class Desk:
         self._models: dict[str, ModelState] = {}
         self._writing: set[str] = set()
         """Tickets with an answer that is not yet on disk."""
+        self._one_by_one: dict[str, asyncio.Lock] = {}
+        """Two tickets for the same answer pay once."""
         self._tickets = 0
         self._store = GenerationStore(Path(greeting.generations))
         self._purse = Purse(greeting.budget_usd, greeting.spent_usd, 0.0, greeting.unknown_calls)
@@ -60,12 +62,12 @@ class Desk:
             self._tell(ticket, there, await asyncio.to_thread(self._generation, there))
             return
         key = ticket.call.key(ticket.repeat)
-        stored = await asyncio.to_thread(self._store.get, key)
-        generation: Generation | None = stored
-        answer = Answer(generation=key, reused=True)
-        if stored is None:
-            bought = await self._buy(ticket, number)
-            answer, generation = await self._keep(ticket, bought)
+        async with self._one_by_one.setdefault(key, asyncio.Lock()):
+            generation = await asyncio.to_thread(self._store.get, key)
+            answer = Answer(generation=key, reused=True)
+            if generation is None:
+                bought = await self._buy(ticket, number)
+                answer, generation = await self._keep(ticket, bought)
         await self._write(ticket, lambda: leave_answer(Path(ticket.answer), answer))
         self._tell(ticket, answer, generation)
 

@@ -28,11 +28,13 @@ def test_flags_variables_and_ini_values():
         ("--evals-sandbox", "EVALS_SANDBOX", "evals_sandbox"),
         ("--evals-repeats", "", "evals_repeats"),
         ("--evals-concurrency", "", "evals_concurrency"),
+        ("--evals-budget", "", "evals_budget"),
+        ("--evals-yes", "", "evals_yes"),
         ("--evals-dir", "", "evals_dir"),
         ("", "OUTPUT_TEMPDIR", "evals_outputs"),
     ]
     assert options.EXECUTION_MODE == "EVALS_EXECUTION_MODE"
-    assert options.EXPERIMENTS == ("default", "no_guidelines")
+    assert options.EXPERIMENTS == ("default", "no_guidelines", "web_search", "web_search_no_guidelines")
     assert options.BACKENDS == ("embedded",)
 
 
@@ -41,7 +43,7 @@ def test_every_flag_says_its_default_its_variable_and_its_ini_twin_in_the_help(p
     words = " ".join(shown.split())
     for option in options.OPTIONS:
         if option.flag:
-            assert f"{option.flag}={option.metavar}" in words
+            assert (option.flag if option.switch else f"{option.flag}={option.metavar}") in words
             assert f"[ini: {option.ini}]" in words
         if option.flag and option.default:
             assert f"(default: {option.default})" in words
