@@ -245,7 +245,8 @@ class Controller:
         outputs = shown(self.plan.folder().outputs, self.rootpath)
         told = self.comparison.lines() if self.comparison is not None else []
         lines = summary_lines(self.all_records(), outputs, self.missing, self.command, self.plan.run_id)
-        return [*(f"warning: {problem}" for problem in self.problems), *told, *lines]
+        notes = [] if self.planned else [*self.prepared.earlier.notes, ""]
+        return [*(f"warning: {problem}" for problem in self.problems), *notes, *told, *lines]
 
     @property
     def unhappy(self) -> bool:

@@ -36,6 +36,8 @@ class ControllerHooks:
 
             def say(line: str) -> None:
                 reporter.ensure_newline()
+                if getattr(reporter._tw, "_current_line", ""):  # what xdist writes over and over
+                    reporter._tw.line()
                 reporter.write_line(line)
 
             self._controller.say = say

@@ -222,20 +222,20 @@ class Settings:
     """USD for all calls of the session; None: no limit."""
     yes: bool
     """Nobody is asked before money is spent."""
-    resume: str
-    """The run to go on with; empty for a new one."""
-    resume_errors: str
-    """Whether errors of that run count as verdicts: `again` or `keep`."""
-    regrade: str
-    """The run whose submissions are graded again; empty for none."""
-    failed_in: str
-    """The run whose failures and errors are selected; empty for none."""
-    rehearsal: str
-    """How replayed answers arrive; empty: all at once."""
     dir: str
     """Absolute path of the run store."""
     outputs: str
     """Absolute path for graded submissions; empty for the run store."""
+    resume: str = ""
+    """The run to go on with; empty for a new one."""
+    resume_errors: str = "again"
+    """Whether errors of that run count as verdicts: `again` or `keep`."""
+    regrade: str = ""
+    """The run whose submissions are graded again; empty for none."""
+    failed_in: str = ""
+    """The run whose failures and errors are selected; empty for none."""
+    rehearsal: str = ""
+    """How replayed answers arrive; empty: all at once."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each value that is not a default came from."""
     warnings: tuple[str, ...] = ()

@@ -30,6 +30,11 @@ def test_flags_variables_and_ini_values():
         ("--evals-concurrency", "", "evals_concurrency"),
         ("--evals-budget", "", "evals_budget"),
         ("--evals-yes", "", "evals_yes"),
+        ("--evals-resume", "", "evals_resume"),
+        ("--evals-resume-errors", "", "evals_resume_errors"),
+        ("--evals-regrade", "", "evals_regrade"),
+        ("--evals-failed-in", "", "evals_failed_in"),
+        ("", "EVALS_REHEARSAL", "evals_rehearsal"),
         ("--evals-dir", "", "evals_dir"),
         ("", "OUTPUT_TEMPDIR", "evals_outputs"),
     ]
@@ -103,7 +108,7 @@ def test_no_cause_is_both_a_failure_and_an_error():
 
 
 def test_submitters():
-    assert cells.BUILT_IN == ("reference", "wrong", "empty")
+    assert cells.BUILT_IN == ("reference", "wrong", "empty", "replay")
     assert cells.EMPTY_KINDS == ("no-files", "no-functions")
     assert cells.TASK_FILE == "TASK.txt"
 
@@ -111,4 +116,4 @@ def test_submitters():
 def test_commands():
     actions = {action.dest: action for action in build_parser()._actions}
     (commands,) = [action.choices for action in actions.values() if action.choices]
-    assert list(commands) == ["setup", "list", "models", "runs", "show", "cache", "backend"]
+    assert list(commands) == ["setup", "list", "models", "runs", "show", "status", "cache", "backend"]

@@ -41,6 +41,11 @@ VALUES = {
     "concurrency": (["2", "3", "4", "5"], [2, 3, 4, 5], 8),
     "budget": (["2", "3", "4", "5.25"], [2.0, 3.0, 4.0, 5.25], None),
     "yes": (["", "", "", "true"], [True, True, True, True], False),
+    "resume": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
+    "resume_errors": (["keep", "again", "keep", "keep"], ["keep", "again", "keep", "keep"], "again"),
+    "regrade": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
+    "failed_in": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
+    "rehearsal": (["seed=1", "seed=2", "seed=3", "seed=4"], ["seed=1", "seed=2", "seed=3", "seed=4"], ""),
     "dir": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ".evals"),
     "outputs": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
 }
