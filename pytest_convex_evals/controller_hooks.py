@@ -201,6 +201,13 @@ class ControllerHooks:
         return None
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Nobody wants to wait for the sources of a long traceback, of which pytest shows the last line."""
+        self._hide()
+        if not self._config.getoption("fulltrace", False):
+            excinfo.traceback = excinfo.traceback[-1:]
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The run ends; a verdict that is not in the journal is not a success."""
         for last in [one for one in self._open.values() if one.nodeid in self._controller.records]:

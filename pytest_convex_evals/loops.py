@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import threading
 import time
 from collections import deque
@@ -61,6 +62,9 @@ class WorkerLoop:
         if worker is None:
             return None
         self._running = True
+        if threading.current_thread() is threading.main_thread():
+            # Ctrl-C reaches the controller too, which has all verdicts: nothing is left to be told.
+            signal.signal(signal.SIGINT, lambda *_: self._leave())
         worker.channel.setcallback(self._told, endmarker=_END)
         try:
             while self._look():
@@ -83,9 +87,15 @@ class WorkerLoop:
         self._commands.put(command)
         if command is _END and self._running:
             # Nobody is left who would hear of a verdict: the controller was killed, or interrupted alone.
-            threading.Timer(_GRACE_S, os._exit, [1]).start()
-            self._give_up()
-            os._exit(1)
+            self._leave()
+
+    def _leave(self) -> None:
+        """End what this process started, and then this process; the first is not worth a long wait."""
+        guard = threading.Timer(_GRACE_S, os._exit, [1])
+        guard.daemon = True
+        guard.start()
+        self._give_up()
+        os._exit(1)
 
     def _look(self, *, block: bool = True) -> bool:
         """Read what was sent; whether there is something to run."""

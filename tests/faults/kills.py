@@ -18,11 +18,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pytest_convex_evals.store.history import History
 from pytest_convex_evals.store.journal import read_events
-from tests.support.openai_server import OpenAIServer, Reply
+from tests.faults.provider import Ask, Provider, Reply
 from tests.support.process_tree import command_of, descendants, end, hear_interrupts, lives, wait_until
 from tests.support.suites import NO_ANSWER, RIGHT, Suite, answer_text
 
@@ -32,30 +31,30 @@ VICTIMS = ("controller", "worker", "generation child")
 Verdicts = dict[str, tuple[str, str]]
 
 
-def eval_in(request: dict[str, Any]) -> str:
-    found = re.search(r"for 000-k/(\d+)\.", str(request["messages"][-1]["content"]))
-    return found[1] if found else ""
+def eval_in(prompt: str) -> str:
+    found = re.search(r"for 000-k/(\d+)\.", prompt)
+    assert found is not None
+    return found[1]
 
 
 class Shop:
-    """Answers after a while, always the same for an eval: right, wrong or without files."""
+    """Answers after a while, in a stream, always the same for an eval: right, wrong or without files."""
 
     def __init__(self, seed: int) -> None:
         self._random, self._lock = random.Random(seed), threading.Lock()
-        self.server = OpenAIServer(self._reply)
+        self.provider = Provider(self._reply)
 
-    def _reply(self, request: dict[str, Any]) -> Reply:
-        name = eval_in(request)
-        if not name:
-            return Reply("Yes.")
+    def _reply(self, ask: Ask) -> Reply:
         with self._lock:
-            pause = self._random.uniform(0.0, 0.4)
-        text = {0: answer_text(RIGHT | NO_ANSWER), 1: "Only words."}.get(int(name) % 5, answer_text())
-        return Reply(text, before=lambda: time.sleep(pause))
+            delay, spread = self._random.uniform(0.0, 0.3), self._random.uniform(0.0, 0.3)
+        number = int(eval_in(ask.prompt))
+        text = {0: answer_text(RIGHT | NO_ANSWER), 1: "Only words."}.get(number % 5, answer_text())
+        return Reply(text, delay_s=delay, spread_s=spread)
 
     @property
     def asked(self) -> Counter[str]:
-        return Counter(filter(None, map(eval_in, list(self.server.requests))))
+        """How often each eval was asked for."""
+        return Counter(eval_in(ask.prompt) for ask in list(self.provider.asks))
 
 
 @dataclass
@@ -76,7 +75,7 @@ class Ground:
     def start(self, store: Path, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider", "-p", "no:anyio"]
         environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-        environment |= {"OPENAI_BASE_URL": self.shop.server.url, "OPENAI_API_KEY": "k", "EVALS_SANDBOX": "node"}
+        environment |= {"OPENAI_BASE_URL": self.shop.provider.url, "OPENAI_API_KEY": "k", "EVALS_SANDBOX": "node"}
         with (store.parent / f"{store.name}.log").open("a", encoding="utf-8") as log:
             return subprocess.Popen(
                 [*command, "-p", "no:hypothesispytest", "--evals-dir", str(store), *arguments],
@@ -109,7 +108,7 @@ def stored(store: Path) -> dict[str, str]:
     found = {}
     for path in store.glob("generations/*.json"):
         text = path.read_text(encoding="utf-8")
-        found[eval_in(json.loads(text)["call"])] = text
+        found[eval_in(json.loads(text)["call"]["messages"][-1]["content"])] = text
     return found
 
 

@@ -42,5 +42,5 @@ def test_whoever_is_killed_whenever_a_resume_makes_it_as_if_nothing_had_happened
                 spent = time.monotonic() - started
                 sys.stderr.write(f"kills: {sum(done.values())} in {runs} runs ({dict(done)}), {spent:.0f} s\n")
     finally:
-        ground.shop.server.close()
+        ground.shop.provider.close()
     assert sum(done.values()) >= KILLS
