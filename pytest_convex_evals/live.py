@@ -59,8 +59,10 @@ class Area:
 
     def _erase(self) -> None:
         if self._drawn:
+            up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
             back = f"\x1b[{self._column}C" if self._column else ""
-            self._file.write(f"\r\x1b[{self._drawn}A{back}{_CLEAR_BELOW}")
+            # The line of others is left alone: what stands behind the cursor is theirs.
+            self._file.write(f"\r{up}{_CLEAR_BELOW}\x1b[1A{back}")
             self._drawn = 0
 
     def _draw(self) -> None:
