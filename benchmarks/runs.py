@@ -19,7 +19,7 @@ from pytest_convex_evals.generation.parser import render_files
 ROOT = Path(__file__).parent.parent
 _CELLS, _IN_FLIGHT, _WORKERS = 111, 32, 2
 _MEDIAN_S, _LONGEST_S, _SPREAD, _SEED = 20.0, 200.0, 0.8, 8
-_SCALE = float(os.environ.get("RUN_OVERHEAD_SCALE", "0.3"))
+_SCALE = float(os.environ.get("RUN_OVERHEAD_SCALE", "0.5"))
 """How much shorter the calls are than real ones; what a session costs itself does not shrink with them."""
 _MANY = int(os.environ.get("CONTROLLER_CELLS", "10000"))
 _EVALS = 100
@@ -96,7 +96,7 @@ def _overhead(folder: Path) -> float:
         provider.stdin.close()
     if len(records) != _CELLS:
         raise RuntimeError(f"{len(records)} cells instead of {_CELLS}:\n{cost.output[-4000:]}")
-    calls, grading = bound(waits, _IN_FLIGHT), sum(record["grading_s"] for record in records) / _WORKERS
+    calls, grading = bound(waits, _IN_FLIGHT), sum(float(record["grading_s"]) for record in records) / _WORKERS
     _progress(f"  {_CELLS} cells: {cost.wall_s:.1f} s; calls need {calls:.1f} s, grading needs {grading:.1f} s")
     return cost.wall_s / max(calls, grading)
 
