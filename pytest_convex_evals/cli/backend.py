@@ -44,6 +44,7 @@ def run_backend(
     _check_ports(port, site_port)
     data = None if data is None else data.absolute()
     options = _options(("--port", port), ("--site-port", site_port), ("--admin-key", admin_key), ("--data", data))
+    options.append("--own")
     with _Ending.installed() as ending:
         toolchain = ensure_toolchain(lambda line: say(f"set-up: {line}"))
         backend = EmbeddedBackend(Core.start(toolchain, options))

@@ -28,7 +28,7 @@ from pytest_convex_evals.suite.evals import load_eval
 from pytest_convex_evals.worker import CellGrader
 from tests.faults.conftest import ANSWER
 from tests.support.cages import cage_of
-from tests.support.process_tree import descendants, wait_until
+from tests.support.process_tree import descendants, programs, wait_until
 
 GRADER = """\
 def test_attack(app, http):
@@ -48,6 +48,8 @@ import { {KIND} } from "./_generated/server";
 export const go = {KIND}({ args: { url: v.string() }, handler: async () => await Promise.resolve("refused") });
 """
 HONEST = GRADER.partition("\n\n\n")[2]
+_PROGRAMS_OF_A_FRESH_CORE = 3
+"""Its watchdog, a runner that has run nothing, and another in reserve."""
 
 
 class Listener:
@@ -148,11 +150,16 @@ class World:
     def own(self) -> set[int]:
         """Processes that are there for all cells."""
         workers = [tools.worker._child.process.pid for tools in self.all_tools.values() if tools.worker._child]
-        pids = [self.other._core.child.process.pid, self.victim.pid, *workers]
+        pids = [self.other._core.child.process.pid, self.victim.pid, *workers, *self._idle_cores()]
         return {one for pid in pids for one in (pid, *descendants(pid))}
 
+    def _idle_cores(self) -> list[int]:
+        return [core.child.process.pid for tools in self.all_tools.values() for core in tools._cores._idle]
+
     def left_running(self) -> set[int]:
-        return set(descendants(os.getpid())) - self.own
+        """Processes of a cell that is over. A core that waits for the next one has nothing but what it was started with."""
+        crowded = {pid for pid in self._idle_cores() if len(programs(pid)) > _PROGRAMS_OF_A_FRESH_CORE}
+        return (set(descendants(os.getpid())) - self.own) | crowded
 
     def close(self) -> None:
         self.listener.close()

@@ -31,6 +31,7 @@
  * | `env.set`     | `{variables: {name: value or null}}`               | null                                                      |
  * | `env.list`    | `{}`                                               | `{name: value}`                                           |
  * | `allowFetch`  | `{origins}`                                        | null. Replaces the origins that actions may fetch         |
+ * | `developmentKey` | `{}`                                            | null. The public development key counts until `wipe`      |
  * | `packages`    | `{folder: path or null}`                           | null. A `node_modules` for packages outside the bundle    |
  * |               |                                                    | (`externalPackages`), readable to Node actions only       |
  * | `pushes`      | `{}`                                               | `{finished, refusal}`: how many were activated, and why   |
@@ -147,6 +148,9 @@ export class Control {
       allowFetch: (params) => this.allowFetch(params),
       packages: (params) => engine.usePackages(typeof params["folder"] === "string" ? params["folder"] : null),
       idle: async (params) => ({ idle: await engine.activity.idle(deadlineOf(params)) }),
+      developmentKey: () => {
+        this.engine.auth.acceptsDevelopmentKey = true;
+      },
       stats: () => this.stats(),
       shutdown: () => void setImmediate(() => this.exit()),
     };

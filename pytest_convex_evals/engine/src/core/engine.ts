@@ -40,6 +40,8 @@ export interface EngineSettings {
   runner: RunnerSettings;
   /** Where everything is kept; null keeps it in memory. */
   data: DataFolder | null;
+  /** The code is that of whoever started this: the development key counts, and issuers of tokens may be anywhere. */
+  own: boolean;
 }
 
 const COMPONENTS_TABLE_NUMBER = 545;
@@ -99,7 +101,13 @@ export class Engine {
     this.crons = new Crons(this);
     this.pushes = new Pushes(this);
     this.auth = new Authenticator(this);
+    this.auth.acceptsDevelopmentKey = settings.own;
     this.udfRunner.warm();
+  }
+
+  /** Whether the keys of token issuers may be fetched from wherever auth.config says. */
+  get anyIssuer(): boolean {
+    return this.settings.own;
   }
 
   get deployment(): Deployment {
@@ -246,6 +254,7 @@ export class Engine {
       this.stopWork(true);
       this.active = Deployment.empty();
       this.env.clear();
+      this.auth.acceptsDevelopmentKey = this.settings.own;
       this.pushes.forget();
     });
     await this.allowOrigins([]);
