@@ -157,7 +157,7 @@ class World:
         return [core.child.process.pid for tools in self.all_tools.values() for core in tools._cores._idle]
 
     def left_running(self) -> set[int]:
-        """Processes of a cell that is over. A core that waits for the next one has nothing but what it was started with."""
+        """Processes of a cell that is over; a core that waits for the next one has only what it was started with."""
         crowded = {pid for pid in self._idle_cores() if len(programs(pid)) > _PROGRAMS_OF_A_FRESH_CORE}
         return (set(descendants(os.getpid())) - self.own) | crowded
 

@@ -6,6 +6,7 @@ import { realpathSync } from "node:fs";
 import { Authenticator } from "./auth/authenticator.js";
 import { CLOCK, Database } from "./db/database.js";
 import { CursorCodec } from "./db/pagination.js";
+import { Room } from "./db/room.js";
 import { Deployment, type AuthProvider } from "./deployment.js";
 import { DEPLOYMENT, deploymentFact, deploymentFrom, ENVIRONMENT, environmentFact, environmentFrom } from "./durable/deployed.js";
 import type { Fact } from "./durable/entries.js";
@@ -102,6 +103,7 @@ export class Engine {
     this.pushes = new Pushes(this);
     this.auth = new Authenticator(this);
     this.auth.acceptsDevelopmentKey = settings.own;
+    if (!settings.own) this.db.room = new Room();
     this.udfRunner.warm();
   }
 

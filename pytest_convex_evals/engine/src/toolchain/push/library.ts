@@ -93,6 +93,7 @@ const lightZlib = {
 /** Requests of the CLI; a backend that is gone ends the push at once, where the CLI would ask again for half a minute. */
 async function ask(stage: Stage, input: string | URL | Request, init?: RequestInit): Promise<Response> {
   const url = new URL(input instanceof Request ? input.url : input);
+  if (url.origin !== stage.backend) return stage.give(new Unfit("outside", `the CLI asks for ${url.origin}, which is not the backend`));
   // Times that nobody reads; nobody would wait for the answer either.
   if (url.pathname === REPORT) return Response.json(null);
   try {
