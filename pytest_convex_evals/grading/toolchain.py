@@ -49,6 +49,8 @@ class ToolchainWorker:
         try:
             return child.request(op, params, deadline_s=deadline_s)
         except Refused as refused:
+            # What broke may be broken for the next request, too.
+            self._give_up(child)
             reason = f"{op} failed in the toolchain worker: {refused}"
             raise Trouble("toolchain", reason, remedy=_REPAIR) from None
         except Trouble:

@@ -97,10 +97,16 @@ class World:
         self.secret = self.home / "key"
         self.secret.write_text(self.token)
         (self.home / "key.json").write_text(json.dumps({"token": self.token}))
+        (self.home / "broken.json").write_text(f'{{"token": {self.token} ]')
+        (self.home / "key.ts").write_text(f'export const key = "{self.token}" as const;\n')
+        (self.home / "tsconfig.json").write_text(json.dumps({"compilerOptions": {"target": self.token}}))
+        (self.home / "evil.js").write_text(f"export const evil = {self.token} {self.token};\n")
 
     def filled(self, text: str) -> str:
         values = {
             "SECRET": str(self.secret),
+            "HOME": str(self.home),
+            "JOURNAL": str(self.root / "store" / "runs" / "testtest-run" / "journal.jsonl"),
             "OUTSIDE": str(self.outside),
             "PORT": str(self.listener.port),
             "PID": str(self.victim.pid),
@@ -119,10 +125,14 @@ class World:
         assert isinstance(found, Path)
         return found / "node_modules"
 
-    def grade(self, files: Mapping[str, str], without: tuple[str, ...] = ()) -> CellRecord:
+    def grade(self, files: Mapping[str, str], attack: str = "") -> CellRecord:
         """Grade the honest answer with hostile files laid over it."""
         kind = "query" if "import { query }" in files.get("convex/evil.ts", "") else "action"
-        grader = GRADER.replace("{KIND}", kind) if "go" in files.get("convex/evil.ts", "") else HONEST
+        grader = HONEST
+        if attack:
+            grader = f"{attack}\n\n{HONEST}"
+        elif "go" in files.get("convex/evil.ts", ""):
+            grader = GRADER.replace("{KIND}", kind)
         folder = self.root / "evals" / "000-hostile" / "000-notes"
         answer = {**ANSWER, "convex/evil.ts": HARMLESS.replace("{KIND}", kind)}
         for path, text in {
@@ -133,7 +143,7 @@ class World:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
         laid = {self.filled(path): self.filled(text) for path, text in files.items()}
-        submission = Submission({path: text for path, text in {**ANSWER, **laid}.items() if path not in without})
+        submission = Submission({**ANSWER, **laid})
         run = RunFolder.of("testtest-run", str(self.root / "store"), "")
         cells = CellGrader(run, "", self.tools, None, lambda _item, _cell: submission)
         return cells.grade(

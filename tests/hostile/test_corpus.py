@@ -36,7 +36,7 @@ def test_the_corpus_is_large_and_says_what_each_attempts():
 @pytest.mark.parametrize(("case", "level"), selected())
 def test_a_hostile_submission_comes_to_nothing(case: Case, level: str, world_at) -> None:
     world = world_at(level)
-    record = world.grade(case.files, case.without)
+    record = world.grade(case.files, case.attack)
     steps = {step.name: step for step in record.steps}
     told = "\n".join(f"{step.name}: {step.verdict} {step.checks}" for step in record.steps)
     assert case.step in steps, told

@@ -204,7 +204,7 @@ def test_a_worker_that_greets_differently_is_trouble(fake):
 def test_the_worker_sees_nothing_of_the_environment(fake, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     worker = fake(READY + EACH % "console.log(JSON.stringify({id, ok: Object.keys(process.env)}));")
-    assert worker.request("sources", {}, deadline_s=30) == []
+    assert set(worker.request("sources", {}, deadline_s=30)) <= {"PWD"}  # which the shell sets that sets the limits
 
 
 def test_text_of_any_kind_arrives(fake):

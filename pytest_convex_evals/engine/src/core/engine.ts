@@ -43,6 +43,8 @@ export interface EngineSettings {
   data: DataFolder | null;
   /** The code is that of whoever started this: the development key counts, and issuers of tokens may be anywhere. */
   own: boolean;
+  /** How much somebody else's code may keep. */
+  roomBytes: number | undefined;
 }
 
 const COMPONENTS_TABLE_NUMBER = 545;
@@ -70,6 +72,8 @@ export class Engine {
   readonly pushes: Pushes;
   readonly auth: Authenticator;
   readonly allowedOrigins = new Set<string>();
+  /** How much may be kept; null for as much as there is. */
+  readonly room: Room | null;
   readonly udfRunner: UdfRunner;
   readonly actionRunner: ActionRunnerClient;
   readonly nodeRunner: ActionRunnerClient;
@@ -103,7 +107,7 @@ export class Engine {
     this.pushes = new Pushes(this);
     this.auth = new Authenticator(this);
     this.auth.acceptsDevelopmentKey = settings.own;
-    if (!settings.own) this.db.room = new Room();
+    this.room = settings.own ? null : new Room(settings.roomBytes);
     this.udfRunner.warm();
   }
 
@@ -274,6 +278,7 @@ export class Engine {
       };
       const after = (): void => {
         this.logs.clear();
+        this.room?.emptied();
         this.crons.restart();
         this.settings.data?.sweep(tables);
         for (const listener of this.resetListeners) listener();

@@ -32,6 +32,7 @@ async function main(): Promise<void> {
       "action-seconds": { type: "string" },
       data: { type: "string" },
       "compact-bytes": { type: "string" },
+      "room-bytes": { type: "string" },
       own: { type: "boolean", default: false },
     },
   });
@@ -42,6 +43,7 @@ async function main(): Promise<void> {
     keys,
     data,
     own: values.own,
+    roomBytes: values["room-bytes"] === undefined ? undefined : Number(values["room-bytes"]),
     runner: {
       script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
       node: process.execPath,

@@ -15,7 +15,6 @@ import type { Clock } from "../time/clock.js";
 import type { Schema } from "../schema/schema.js";
 import { CommitLog, conflictText, type Commit, type Write } from "./commits.js";
 import type { ReadSet } from "./readset.js";
-import type { Room } from "./room.js";
 import { resolveCommitTs } from "../values/value.js";
 import { Doc, makeTable, tableKey, withChange, type Table } from "./tables.js";
 import { nextFloat, Transaction } from "./transaction.js";
@@ -77,8 +76,6 @@ export class Database {
   readonly facts = new Map<string, string>();
   /** Active schemas by namespace. */
   readonly schemas = new Map<string, Schema>();
-  /** How much may be kept; null for as much as there is. */
-  room: Room | null = null;
   /** Conflicts seen, for measurements. */
   conflicts = 0;
 
@@ -159,7 +156,6 @@ export class Database {
     const { durability } = this;
     this.underWay += 1;
     try {
-      if (written.length > 0) this.room?.require();
       if (durability !== null) await this.admit(durability, written);
       this.checkConflicts(transaction, writer);
       const writes = written.map((write) => resolved(write, ts));

@@ -13,10 +13,14 @@ const EVERY_MS = 20;
 const COLLECT_EVERY_MS = 2000;
 
 export class Room {
-  private readonly most = Math.min(MAX_BYTES, SHARE_OF_HEAP * getHeapStatistics().heap_size_limit);
+  private readonly most: number;
   private lookedAt = -Infinity;
   private collectedAt = -Infinity;
   private isFull = false;
+
+  constructor(bytes: number | undefined) {
+    this.most = Math.min(bytes ?? MAX_BYTES, SHARE_OF_HEAP * getHeapStatistics().heap_size_limit);
+  }
 
   /** Refuses to keep more when there is no room left. */
   require(): void {
@@ -26,6 +30,11 @@ export class Room {
       this.isFull = used() > this.most && (now - this.collectedAt < COLLECT_EVERY_MS || this.isFullWithoutGarbage());
     }
     if (this.isFull) throw new UserError("TooMuchData", `The deployment keeps more than this backend has room for (${Math.round(this.most / 1e6)} MB).`);
+  }
+
+  /** Much of what is there is garbage now. */
+  emptied(): void {
+    this.lookedAt = this.collectedAt = -Infinity;
   }
 
   private isFullWithoutGarbage(): boolean {

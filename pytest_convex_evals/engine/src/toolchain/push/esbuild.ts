@@ -38,8 +38,10 @@ export function loadEsbuild(real: NodeJS.Require, stage: Stage): Partial<Esbuild
       const result = await memo.build(here, here.absWorkingDir, () => esbuild.build(here));
       return readOutside(result, here.absWorkingDir) || toldOutside(result, here.absWorkingDir) ? await outside() : result;
     } catch (error) {
-      const failure = error as Partial<BuildFailure>;
-      if (toldOutside({ errors: failure.errors ?? [], warnings: failure.warnings ?? [] }, here.absWorkingDir)) await outside();
+      const { errors, warnings } = error as Partial<BuildFailure>;
+      // The CLI would take the end of its bundler for a mistake in the sources.
+      if (errors === undefined) return await stage.give<BuildResult>(new Unfit("defect", `the bundler broke: ${String(error)}`));
+      if (toldOutside({ errors, warnings: warnings ?? [] }, here.absWorkingDir)) await outside();
       throw error;
     } finally {
       stage.say(drain(log));

@@ -76,7 +76,7 @@ export function readOutside(result: BuildResult, folder: string): boolean {
 /** A message is about such a file: configs and source maps are read, too, and are not listed among what was built. */
 export function toldOutside({ errors, warnings }: { errors: Message[]; warnings: Message[] }, folder: string): boolean {
   const places = [...errors, ...warnings].flatMap((message) => [message.location, ...message.notes.map((note) => note.location)]);
-  const files = places.filter((place) => place !== null && place.namespace === "file").map((place) => resolve(folder, (place as { file: string }).file));
+  const files = places.filter((place) => place !== null && ["", "file"].includes(place.namespace)).map((place) => resolve(folder, (place as { file: string }).file));
   return !areInside(files, folder);
 }
 
