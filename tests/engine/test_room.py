@@ -24,7 +24,7 @@ def app(bundler: Bundler) -> Iterator[Core]:
 @pytest.mark.parametrize(("path", "code"), [("p:m", INSERT), ("p:a", STORE)], ids=["documents", "files"])
 def test_more_than_there_is_room_for_is_refused(app: Core, path: str, code: str) -> None:
     app.control("reset")
-    with pytest.raises(FunctionError, match="more than this backend has room for"):
+    with pytest.raises(FunctionError, match="more than this backend has room for"):  # noqa: PT012 - some time
         for _ in range(60):
             app.run(path, {"code": code})
     assert app.control("stats")["memory"] < 4 * ROOM

@@ -79,6 +79,39 @@ def test_a_key_is_seen_by_the_provider_and_by_nobody_else(project: Project, work
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []
 
 
+TOLD = """\
+def test_tells_where_it_is(files):
+    assert False, __file__
+"""
+LOST = """\
+import os
+
+raise OSError(os.path.expanduser("~/somewhere/else"))
+"""
+
+
+def test_no_path_of_the_home_folder_is_kept(project: Project) -> None:
+    home = project.root
+    project.env(HOME=str(home), npm_config_cache=str(home.parent / "npm"))
+    project.suite.add("000-m/000-told", grader=TOLD)
+    project.suite.add("000-m/001-lost", grader=LOST)
+    answer = {
+        "package.json": '{"dependencies": {"convex": "1.48.0"}}',
+        "convex/file.ts": "const nothing = 1;\n",
+        "convex/main.ts": 'import { a } from "./file";\nexport const answer: number = a;\n',
+    }
+    project.suite.add("000-m/002-types", answer=answer, toml=None)
+    done = project.apart("evals", "--evals-dir", str(home / "results"))
+    assert done.code == 1, done.output
+    kept = [path for path in (home / "results").rglob("*") if path.is_file()]
+    kept = [path for path in kept if "node_modules" not in path.parts and path.suffix in {".json", ".jsonl", ".log"}]
+    assert {path.name for path in kept} >= {"run.json", "journal.jsonl", "record.json"}
+    assert [path.name for path in kept if str(home).encode() in path.read_bytes()] == []
+    junit = (home / "junit.xml").read_text(encoding="utf-8")
+    assert "test_tells_where_it_is" in junit
+    assert str(home) not in junit
+
+
 def test_the_environment_is_given_back_when_the_session_ends(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     grader = "import os\n\n\ndef test_no_key(files):\n    assert 'OPENAI_API_KEY' not in os.environ\n"

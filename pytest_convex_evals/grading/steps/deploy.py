@@ -74,7 +74,7 @@ class DeployStep:
         push = push_in_process(bench, backend)
         if isinstance(push, str):
             push = push_by_cli(bench, backend, push)
-        (bench.folder / "deploy.log").write_text(push.said + "\n", encoding="utf-8")
+        bench.keep_log(self.name, push.said)
         # Some refusals end the CLI with exit code 0, so the backend has the last word.
         if backend.deployed() and push.accepted:
             return StepResult(Passed(), notes=push.notes)
@@ -152,7 +152,7 @@ def push_by_cli(bench: Bench, backend: Backend, why: str) -> Push:
         return Push(accepted=False, said=said, notes=notes, used_up=done.used_up)
     if not done.timed_out and (not done.killed or backend.deployed() or backend.runner_deaths()):
         return Push(done.exit_code == 0, said, notes)
-    (bench.folder / "deploy.log").write_text(said + "\n", encoding="utf-8")
+    bench.keep_log("deploy", said)
     if done.timed_out:
         raise Trouble("tool", f"the push did not end within {PUSH_S:.0f} s", remedy="see deploy.log in the folder")
     if -done.exit_code in _FROM_OUTSIDE:
