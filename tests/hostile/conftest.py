@@ -211,6 +211,15 @@ def world_at(tmp_path, all_tools, other_cell, monkeypatch) -> Iterator[object]:
         world.close()
 
 
-if not os.environ.get("HOSTILE"):
-    # Each takes seconds at each level; `make hostile` runs them.
-    collect_ignore = ["test_corpus.py"]
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many submissions came to nothing, level by level."""
+    counts = {level: dict.fromkeys(("passed", "failed", "error"), 0) for level in LEVELS}
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            level = report.nodeid.rpartition("-")[2].removesuffix("]")
+            if "comes_to_nothing" in report.nodeid and level in counts:
+                counts[level][outcome] += 1
+    for level, found in counts.items():
+        if any(found.values()):
+            told = ", ".join(f"{count} {outcome}" for outcome, count in found.items())
+            terminalreporter.write_line(f"hostile submissions, {level}: {told}")
