@@ -19,7 +19,6 @@ from pytest_convex_evals.backends.embedded import Core, EmbeddedBackend
 from pytest_convex_evals.cage.levels import LEVELS
 from pytest_convex_evals.cells import Cell
 from pytest_convex_evals.engine.setup import ensure_toolchain, toolchain_root
-from pytest_convex_evals.grading.steps import checks
 from pytest_convex_evals.grading.tools import Tools
 from pytest_convex_evals.records import CellRecord
 from pytest_convex_evals.store.runs import RunFolder
@@ -195,7 +194,6 @@ def other_cell() -> Iterator[EmbeddedBackend]:
 @pytest.fixture
 def world_at(tmp_path, all_tools, other_cell, monkeypatch) -> Iterator[object]:
     """A world whose submissions are graded at a level."""
-    monkeypatch.setattr(checks, "_DEADLINE_S", 25.0)
     made: list[World] = []
 
     def world_at(level: str) -> World:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from pytest_convex_evals.cage.levels import LEVELS
+from pytest_convex_evals.grading.steps import checks
 from pytest_convex_evals.records import Errored, Failed
 from tests.hostile import corpus_files, corpus_runtime
 from tests.hostile.case import Case
@@ -34,8 +35,10 @@ def test_the_corpus_is_large_and_says_what_each_attempts():
 
 
 @pytest.mark.parametrize(("case", "level"), selected())
-def test_a_hostile_submission_comes_to_nothing(case: Case, level: str, world_at) -> None:
+def test_a_hostile_submission_comes_to_nothing(case: Case, level: str, world_at, monkeypatch) -> None:
     world = world_at(level)
+    if (case.step, case.cause) == ("tsc", "limit"):
+        monkeypatch.setattr(checks, "_DEADLINE_S", 25.0)
     record = world.grade(case.files, case.attack)
     steps = {step.name: step for step in record.steps}
     told = "\n".join(f"{step.name}: {step.verdict} {step.checks}" for step in record.steps)
@@ -66,3 +69,13 @@ def test_a_hostile_submission_comes_to_nothing(case: Case, level: str, world_at)
 def test_after_all_of_them_an_honest_submission_passes(level: str, world_at) -> None:
     record = world_at(level).grade({})
     assert (record.verdict.outcome, record.sandbox) == ("passed", level), record
+
+
+@pytest.mark.skipif(not ALL, reason="make hostile runs it")
+def test_a_bundler_that_dies_over_a_submission_is_replaced_before_the_next(world_at) -> None:
+    world = world_at(available()[0])
+    bomb = next(case for case in CASES if case.name == "bundle of constants")
+    assert world.grade(bomb.files).verdict.outcome == "failed"
+    honest = world.grade({})
+    assert honest.verdict.outcome == "passed", honest
+    assert [step.notes for step in honest.steps if step.name == "deploy"] == [()], "pushed by the worker"
