@@ -23,6 +23,7 @@ _MEMORY_MB = 800
 """A worker that uses more ends after its answer."""
 _LIMITS = Limits(memory=4096 * MB, open_files=4096)
 """Of the worker, and of the bundler that it starts."""
+_BROKE = "internal"
 _REPAIR = "run `convex-evals setup --force`"
 
 
@@ -49,8 +50,9 @@ class ToolchainWorker:
         try:
             return child.request(op, params, deadline_s=deadline_s)
         except Refused as refused:
-            # What broke may be broken for the next request, too.
-            self._give_up(child)
+            if refused.code == _BROKE:
+                # What broke may be broken for the next request, too.
+                self._give_up(child)
             reason = f"{op} failed in the toolchain worker: {refused}"
             raise Trouble("toolchain", reason, remedy=_REPAIR) from None
         except Trouble:

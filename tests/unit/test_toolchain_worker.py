@@ -240,7 +240,7 @@ def test_a_missing_npm_package_is_trouble(tmp_path):
 
 def test_a_missing_node_is_trouble(tmp_path):
     worker = ToolchainWorker(lambda: Toolchain(tmp_path / "node", tmp_path, tmp_path))
-    assert trouble(worker).reason.startswith("the toolchain worker could not be started: ")
+    assert trouble(worker).reason.startswith("the toolchain worker died while it started (exit code 127): ")
 
 
 def test_a_set_up_that_fails_is_trouble_with_its_remedy(tmp_path):
