@@ -47,7 +47,7 @@ def test_a_hostile_submission_comes_to_nothing(case: Case, level: str, world_at,
     seen = " ".join(check.verdict.reason for check in step.checks if isinstance(check.verdict, Failed | Errored))
     seen += getattr(step.verdict, "reason", "")
     if level not in case.stopped_by:
-        broken = world.listener.connections or world.victim.poll() is not None
+        broken = world.listener.connections or world.victim.poll() is not None or world.leaks(record)
         assert step.verdict.outcome != case.outcome or broken, f"{level} stops it, too: {told}"
         return
     assert step.verdict.outcome == case.outcome, told
