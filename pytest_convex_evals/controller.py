@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from pytest_convex_evals.store.runs import RunFolder
 
 
+_QUICK = (1.0, 1.0, -1.0)
+"""Rank of a cell that took a second when it was last graded; plain tests are quick too."""
+
+
 @dataclass(slots=True)
 class Controller:
     """Plans, journals and reports; the only writer of the journal."""
@@ -82,8 +86,11 @@ class Controller:
                 )
                 self.planned[node_id] = cell
         waits = {node_id: cell for node_id, cell in self.planned.items() if self._waits(cell)}
+        ranks = self._ranks(node_ids, workers)
         self.readiness = Readiness(
-            self._ranks(node_ids, workers), [index for index, node_id in enumerate(node_ids) if node_id in waits]
+            ranks,
+            waiting=[index for index, node_id in enumerate(node_ids) if node_id in waits],
+            quick=[index for index, rank in enumerate(ranks) if rank > _QUICK or not rank[0]],
         )
         self.monitor.begin(len(self.planned), len(waits), workers)
         run = self.plan.folder()
