@@ -40,6 +40,8 @@ class Option:
     environment: str = ""
     metavar: str = ""
     repeatable: bool = False
+    switch: bool = False
+    """Given or not, without a value."""
 
     @property
     def ini(self) -> str:
@@ -129,6 +131,20 @@ OPTIONS = (
         environment="OUTPUT_TEMPDIR",
         metavar="DIR",
     ),
+    Option(
+        "no_upload",
+        "",
+        "keep results on this machine, even if CONVEX_EVAL_URL and CONVEX_AUTH_TOKEN are set",
+        flag="--evals-no-upload",
+        switch=True,
+    ),
+    Option(
+        "to_production",
+        "",
+        "upload to the production deployment of scores.toml from outside of CI",
+        flag="--evals-to-production",
+        switch=True,
+    ),
 )
 
 EXECUTION_MODE = "EVALS_EXECUTION_MODE"
@@ -137,6 +153,7 @@ EXECUTION_MODE = "EVALS_EXECUTION_MODE"
 BACKENDS = ("embedded",)
 SANDBOXES = (AUTO, "bwrap", "namespaces", "node")
 EXPERIMENTS = ("default", "no_guidelines")
+_SWITCH = {"": False, "false": False, "true": True}
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
@@ -164,6 +181,10 @@ class Settings:
     """Absolute path of the run store."""
     outputs: str
     """Absolute path for graded submissions; empty for the run store."""
+    no_upload: bool = False
+    """Results stay on this machine."""
+    to_production: bool = False
+    """Production may be written to from anywhere."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each value that is not a default came from."""
     warnings: tuple[str, ...] = ()
@@ -186,7 +207,10 @@ def add_options(parser: pytest.Parser) -> None:
     for option in OPTIONS:
         default = f" (default: {option.default})" if option.default else ""
         where = f" [environment: {option.environment}]" if option.environment else ""
-        if option.flag:
+        if option.switch:
+            what = f"{option.help} [ini: {option.ini}]"
+            group.addoption(option.flag, dest=option.dest, action="store_const", const="true", default=None, help=what)
+        elif option.flag:
             group.addoption(
                 option.flag,
                 dest=option.dest,
@@ -307,6 +331,8 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         concurrency=_positive(get("concurrency"), "concurrency"),
         dir=folder("dir"),
         outputs=folder("outputs") if get("outputs").text else "",
+        no_upload=_switch(get("no_upload"), "no_upload"),
+        to_production=_switch(get("to_production"), "to_production"),
         sources={name: value.source for name, value in found.items()},
         warnings=environment.warnings,
     )
@@ -363,6 +389,15 @@ def _positive(value: Value, what: str) -> int:
             "  what to do: give a number such as 3, or leave the setting out"
         )
     return int(value.text)
+
+
+def _switch(value: Value, what: str) -> bool:
+    if value.text not in _SWITCH:
+        raise SettingsError(
+            f"{what} must be true or false, not {value.text!r} ({value.source}).\n"
+            "  what to do: correct it, or leave it out"
+        )
+    return _SWITCH[value.text]
 
 
 def _absolute(value: Value, rootpath: Path, here: Path, what: str) -> Path:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_convex_evals.generation.client import GenerationClient
     from pytest_convex_evals.models.registry import Model
     from pytest_convex_evals.records import CellRecord
+    from pytest_convex_evals.scores.uploads import Uploads
     from pytest_convex_evals.store.journal import Journal
     from pytest_convex_evals.store.runs import RunFolder
     from pytest_convex_evals.submission import Submission
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_convex_evals.worker import CellGrader
 
 _QUIET_S = 2.0
-_SECRET = re.compile(r"(_API_KEY|_AUTH_TOKEN|_ACCESS_KEY|_DEPLOY_KEY|_SECRET|_SECRET_KEY)$")
+_SECRET = re.compile(r"(_API_KEY|_AUTH_TOKEN|_ACCESS_KEY|_DEPLOY_KEY|_ADMIN_KEY|_SECRET|_SECRET_KEY)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def make_plan(config: pytest.Config) -> tuple[Plan, Controller]:
     """Read and check all settings; nothing is spent before this succeeded."""
     from pytest_convex_evals.models.registry import registry, resolve
     from pytest_convex_evals.prompts import guidelines_text
+    from pytest_convex_evals.scores.uploads import Uploads
     from pytest_convex_evals.store.runs import check_format, new_run_id
 
     if config.getoption("setuponly", False) or config.getoption("setupplan", False):
@@ -109,7 +111,8 @@ def make_plan(config: pytest.Config) -> tuple[Plan, Controller]:
     guidelines = guidelines_text(settings.experiment, settings.guidelines)
     sandbox = settings.sandbox if config.option.collectonly else _sandbox(settings, names)
     plan = Plan(settings, new_run_id(), pasted, aliases, guidelines, sandbox)
-    return plan, Controller(plan, models, merged, config.rootpath, list(config.invocation_params.args))
+    uploads = Uploads.plan(merged, config.rootpath, settings, models, dry=config.option.collectonly)
+    return plan, Controller(plan, models, merged, config.rootpath, list(config.invocation_params.args), uploads)
 
 
 def _sandbox(settings: Settings, models: Sequence[str]) -> str:
@@ -202,6 +205,8 @@ class Controller:
     """With keys: only for the generation child."""
     rootpath: Path
     command: Sequence[str]
+    uploads: Uploads
+    """Results on their way to the scores backend."""
     taken: dict[str, str] = field(default_factory=dict)
     """Keys that were in the environment of this process."""
     records: dict[str, CellRecord] = field(default_factory=dict)
@@ -220,7 +225,7 @@ class Controller:
         from pytest_convex_evals import __version__
 
         lines = [f"convex-evals {__version__}: run {self.plan.run_id}, sandbox {self.plan.sandbox}"]
-        return lines + [f"  {line}" for line in settings_lines(self.plan.settings)]
+        return lines + [f"  {line}" for line in [*settings_lines(self.plan.settings), *self.uploads.header_lines()]]
 
     def order(self, node_ids: Sequence[str]) -> list[int] | None:
         """The order of hand-out, when there are cells among the items."""
@@ -269,9 +274,14 @@ class Controller:
         from pytest_convex_evals.store.journal import Journal
         from pytest_convex_evals.store.runs import create_run
 
-        create_run(run, describe_run(self.plan.run_id, self.plan.settings, self.rootpath))
+        description = describe_run(self.plan.run_id, self.plan.settings, self.rootpath)
+        tasks = {cell.eval_id: self.rootpath / id_.partition("::")[0] for id_, cell in self.planned.items()}
+        suite = self.uploads.suite(self.planned.values(), tasks, self.plan, description["git_commit"])
+        create_run(run, description | {"suite": {"fingerprint": suite["fingerprint"], "parts": suite["parts"]}})
         self._journal = Journal(run.journal)
         self._journal.append("run_started", run_id=self.plan.run_id, cells=list(self.planned))
+        self._journal.append("suite", **suite)
+        self.uploads.start(run, lambda line: self.say(line))
 
     def _ask_for_answers(self, run: RunFolder) -> None:
         wanted = {node_id: cell for node_id, cell in self.planned.items() if cell.kind == "model"}
@@ -349,7 +359,7 @@ class Controller:
         outputs = shown(self.plan.folder().outputs, self.rootpath)
         ordered = [self.records[node_id] for node_id in self.planned if node_id in self.records]
         lines = list(summary_lines(ordered, outputs, self.missing, self.command))
-        return [*(f"warning: {problem}" for problem in self.problems), *lines]
+        return [*(f"warning: {problem}" for problem in self.problems), *lines, *self.uploads.summary_lines()]
 
     def finish(self, exit_status: int) -> None:
         """The session ends: say so in the journal, end the child, give the environment back."""
@@ -364,6 +374,7 @@ class Controller:
             self._journal.close()
             self._journal = None
             self._keep_durations()
+        self.uploads.finish(interrupted=exit_status == pytest.ExitCode.INTERRUPTED)
 
     def _keep_durations(self) -> None:
         from pytest_convex_evals.store.durations import duration_key, keep_durations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REGISTRY_FILE = "models.toml"
 _FORBIDDEN = re.compile(r"[\s@\[\]+,]|::")
-_KEYS = {"display", "provider", "litellm", "key", "reasoning", "max_output_tokens", "api_base"}
+_KEYS = {"display", "provider", "litellm", "key", "reasoning", "max_output_tokens", "api_base", "formerly"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Model:
     """Limit that is sent; None: the provider's default."""
     api_base: str = ""
     """Address of the API; empty: the provider's own."""
+    formerly: tuple[str, ...] = ()
+    """Names that the model had before; its results under them stay its own."""
 
 
 def load_registry(path: Path) -> dict[str, Model]:
@@ -79,8 +81,12 @@ def _model(path: Path, name: str, entry: Any) -> Model:
     texts = {key: entry.get(key, "") for key in ("key", "reasoning", "api_base", "display")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise SettingsError(f"{where} {', '.join(texts)} must be strings")
+    former = entry.get("formerly", [])
+    if not isinstance(former, list) or not all(isinstance(one, str) and one and one != name for one in former):
+        raise SettingsError(f"{where} formerly must be a list of other names")
     texts["display"] = texts["display"] or name
-    return Model(name=name, provider=entry["provider"], litellm=entry["litellm"], max_output_tokens=limit, **texts)
+    names = {"name": name, "provider": entry["provider"], "litellm": entry["litellm"]}
+    return Model(**names, max_output_tokens=limit, formerly=tuple(dict.fromkeys(former)), **texts)
 
 
 def registry(project: Path) -> dict[str, Model]:

@@ -16,6 +16,18 @@ _DECIDING = ("backends", "engine", "grading", "prompts")
 _DECIDING_FILES = ("generation/parser.py", "values.py", "worker.py")
 
 
+_PARTS = (
+    ("prompts/guidelines.md", "guidelines"),
+    ("prompts/", "prompts"),
+    ("engine/src/toolchain/check/", "lint and type configs"),
+    ("engine/package", "tool versions"),
+    ("engine/", "engine"),
+    ("backends/", "engine"),
+    ("grading/", "grading"),
+)
+"""Which part of the fingerprint a file belongs to, by the start of its path; the first that fits."""
+
+
 def digest(parts: list[tuple[str, bytes]]) -> str:
     """A hash over named contents, independent of how they were cut."""
     total = hashlib.sha256()
@@ -31,14 +43,27 @@ def _tree(root: Path, prefix: str) -> list[tuple[str, bytes]]:
 
 
 @cache
+def harness_parts() -> dict[str, str]:
+    """What decides verdicts and is no eval, by name: a hash of each."""
+    package = Path(pytest_convex_evals.__file__).parent
+    parts: dict[str, list[tuple[str, bytes]]] = {"version": [("version", pytest_convex_evals.__version__.encode())]}
+    for name in _DECIDING:
+        for path, content in _tree(package / name, name):
+            if not path.endswith(".pyc"):
+                parts.setdefault(_part_of(path), []).append((path, content))
+    parts["grading"] += [(name, (package / name).read_bytes()) for name in _DECIDING_FILES]
+    return {name: digest(contents) for name, contents in parts.items()}
+
+
+def _part_of(path: str) -> str:
+    """The part that a file of the package belongs to."""
+    return next(part for start, part in _PARTS if path.startswith(start))
+
+
+@cache
 def harness_fingerprint() -> str:
     """Of prompts, guidelines, grading code, engine and the versions of the tools it pins."""
-    package = Path(pytest_convex_evals.__file__).parent
-    parts = [("version", pytest_convex_evals.__version__.encode())]
-    for name in _DECIDING:
-        parts += [part for part in _tree(package / name, name) if not part[0].endswith(".pyc")]
-    parts += [(name, (package / name).read_bytes()) for name in _DECIDING_FILES]
-    return digest(parts)
+    return digest([(name, text.encode()) for name, text in sorted(harness_parts().items())])
 
 
 def eval_fingerprint(item: Eval) -> str:

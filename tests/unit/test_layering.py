@@ -14,7 +14,7 @@ PACKAGE = "pytest_convex_evals"
 LAYERS = (
     ("plugin", "cli"),
     ("activation", "collection", "controller_hooks", "session", "runinfo", "handout"),
-    ("worker",),
+    ("worker", "scores"),
     ("generation", "grading", "store"),
     ("backends",),
     ("suite", "models", "prompts", "engine", "options", "cage"),
