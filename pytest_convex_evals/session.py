@@ -331,6 +331,7 @@ class Controller:
             self._journal.append("cell_finished", record=record.model_dump(mode="json"))
         except OSError as error:
             self.problems.append(f"the verdict on {node_id} is not in the journal: {error.strerror or error}")
+        self.uploads.nudge()
 
     def crashed(self, node_id: str, message: str) -> CellRecord | None:
         """The record of a cell whose worker died."""

@@ -45,11 +45,11 @@ class Commands:
 
     def wait(self, seconds: float) -> None:
         """Until something is said, or so long."""
-        ready, _, _ = select.select([0], [], [], seconds)
+        ready, _, _ = select.select([0], [], [], 0 if b"\n" in self._rest else seconds)
         if ready:
             self._read()
-            *lines, self._rest = self._rest.split(b"\n")
-            self.finish = self.finish or b"finish" in lines
+        *lines, self._rest = self._rest.split(b"\n")
+        self.finish = self.finish or b"finish" in lines
 
     def _read(self) -> None:
         data = os.read(0, 2**16)
@@ -74,6 +74,7 @@ class Desk:
         wait_s = _FIRST_WAIT_S
         ready = False
         while True:
+            self._delivery.read()
             try:
                 if not ready:
                     self._backend.probe()
@@ -129,7 +130,7 @@ class Desk:
                     older.close()
                     return True
             older.close()
-            _say({"older": run_id, **asdict(older.progress)})
+            _say({"older": run_id})
         except (OSError, KeyError, TypeError, ValueError):
             traceback.print_exc()
         self._older.pop()

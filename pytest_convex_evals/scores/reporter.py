@@ -84,7 +84,6 @@ class Reporter:
                 pause = _FIRST_PAUSE_S if time.monotonic() - began > _LONGEST_PAUSE_S else pause
                 self._wake.wait(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_S if not self._finishing else _END_S)
-            self._warn()
 
     def _listen(self) -> None:
         with child_log(self._run.path) as log:
@@ -98,7 +97,7 @@ class Reporter:
                 if self._finishing:
                     self._tell(child)
             for line in child.stdout:
-                with suppress(ValueError):
+                with suppress(ValueError, KeyError, TypeError):  # nonsense of a child that is about to die
                     self._take(json.loads(line))
         finally:
             _end(child)
@@ -130,12 +129,16 @@ class Reporter:
             if before != (self.delivered, self.waiting, self.refused, self._reached, len(self.older)):
                 self._changed_at = time.monotonic()
             self._wake.notify_all()
-        self._warn()
 
-    def _warn(self) -> None:
-        """Once, as soon as it is known that nothing arrives."""
+    def wait_for_word(self, seconds: float) -> None:
+        """Give the child a moment to say whether the backend is there."""
+        with self._lock:
+            self._wake.wait_for(lambda: self._reached or self.refusal or self.trouble, seconds)
+
+    def warn(self) -> None:
+        """Once, as soon as it is known that nothing arrives; by the thread that may write to the terminal."""
         problem = self.refusal or self.trouble
-        if problem and not self._warned and not self._closing:
+        if problem and not self._warned:
             self._warned = True
             self._say(
                 f"warning: results do not reach {self._target.shown}: {_sentence(problem)}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_convex_evals.store.runs import RunFolder
 
 _INTERRUPTED_S = 1.0
+_FIRST_WORD_S = 2.0
 
 
 class Planned(Protocol):
@@ -100,6 +101,13 @@ class Uploads:
             from pytest_convex_evals.scores.reporter import Reporter
 
             self._reporter = Reporter(run, self.target, say)
+            self._reporter.wait_for_word(_FIRST_WORD_S)
+            self._reporter.warn()
+
+    def nudge(self) -> None:
+        """Something was journalled: a good moment for words."""
+        if self._reporter is not None:
+            self._reporter.warn()
 
     def finish(self, *, interrupted: bool) -> None:
         """The journal is closed."""
