@@ -150,7 +150,7 @@ def _call(greeting: dict[str, Any]) -> dict[str, Any]:
     )
     backend.probe()
     asked = greeting["call"]
-    ask = backend.query if asked["kind"] == "query" else backend.mutation
+    ask = {"query": backend.query, "mutation": backend.mutation, "internal": backend.internal}[asked["kind"]]
     return {"value": ask(asked["name"], **asked["args"])}
 
 
