@@ -18,9 +18,8 @@ NAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "steps": lambda row: [row["evalId"], row["position"]],
     "checks": lambda row: [row["evalId"], row["step"], row["position"]],
     "modelScores": lambda row: [row["modelId"], row["experimentId"], row["suiteId"]],
-    "fileSweeps": lambda _: "sweep",
 }
-"""What makes a row the same one in another database; tables after those that they refer to."""
+"""What makes a row the same one in another database, after those that it refers to. `fileSweeps` is only a time."""
 FILES = "_storage"
 
 
