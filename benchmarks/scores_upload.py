@@ -53,6 +53,7 @@ def _run(folder: Path) -> RunFolder:
         cells,
         tasks,
         {"m": _MODEL},
+        keep_sources=True,
         store=run.store,
         backend="embedded",
         custom_guidelines="",

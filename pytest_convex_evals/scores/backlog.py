@@ -19,8 +19,9 @@ class ScoreRun:
     """The cells of one model, experiment and suite in a run."""
 
     key: str
-    submitter: str
     experiment: str
+    model: dict[str, Any]
+    """Slug, name for people, provider and former names."""
     suite: dict[str, Any]
     """The event that describes the suite."""
     evals: set[str] = field(default_factory=set)
@@ -48,6 +49,7 @@ class Backlog:
         self._offset = 0
         self._first: str | None = None
         self._suite: dict[str, Any] | None = None
+        self._models: dict[str, Any] = {}
         self._experiment = "default"
         self._attempts: dict[tuple[str, str, str, int], int] = {}
         self.runs: dict[str, ScoreRun] = {}
@@ -80,10 +82,11 @@ class Backlog:
         kind = event.get("event")
         if kind == SUITE:
             self._suite = {name: value for name, value in event.items() if name != "event"}
+            self._models |= event["models"]
             self._experiment = str(event.get("experiment") or "default")
             self._first = self._first or event["fingerprint"]
             self._plan(event.get("cells", []))
-        elif kind == "run_started":
+        elif str(kind).endswith("_started"):
             self.finished = False
         elif kind == "run_finished":
             self.finished = True
@@ -92,7 +95,7 @@ class Backlog:
 
     def _plan(self, cells: list[list[Any]]) -> None:
         for eval_id, submitter, repeat in cells:
-            if is_scored(submitter):
+            if is_scored(submitter) and submitter in self._models:
                 run = self._run(submitter, self._experiment)
                 run.evals.add(eval_id)
                 run.repeats = max(run.repeats, repeat)
@@ -103,13 +106,13 @@ class Backlog:
         # Another suite than the one the run began with makes a score run of its own: scores of versions never mix.
         own = "" if fingerprint == self._first else f"+{fingerprint[:8]}"
         key = f"{self._run_id}{own}:{submitter}:{experiment}"
-        return self.runs.setdefault(key, ScoreRun(key, submitter, experiment, self._suite))
+        return self.runs.setdefault(key, ScoreRun(key, experiment, self._models[submitter], self._suite))
 
     def _verdict(self, record: dict[str, Any]) -> None:
         submitter, experiment, eval_id = record["model"], record["experiment"], record["eval"]
         if not is_scored(submitter):
             return
-        if self._suite is None or submitter not in self._suite["models"]:
+        if self._suite is None or submitter not in self._models:
             self.unknown += 1
             return
         cell = (submitter, experiment, eval_id, record["repeat"])

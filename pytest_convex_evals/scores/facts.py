@@ -30,6 +30,7 @@ def suite_event(
     tasks: Mapping[str, Path],
     models: Mapping[str, Model],
     *,
+    keep_sources: bool,
     store: Path,
     backend: str,
     custom_guidelines: str,
@@ -48,7 +49,7 @@ def suite_event(
         "fingerprint": suite.fingerprint,
         "evals": list(suite.evals),
         "parts": dict(suite.parts),
-        "sources": {name: sources.keep(source_archive(task)) for name, task in tasks.items()} if scored else {},
+        "sources": {name: sources.keep(source_archive(task)) for name, task in tasks.items()} if keep_sources else {},
         "models": {
             name: {"slug": one.name, "display": one.display, "provider": one.provider, "formerly": list(one.formerly)}
             for name, one in scored.items()

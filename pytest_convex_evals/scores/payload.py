@@ -46,7 +46,7 @@ def _first(text: str, units: int) -> str:
 
 def model_args(run: ScoreRun) -> dict[str, Any]:
     """Of `ensureModel`."""
-    model = run.suite["models"][run.submitter]
+    model = run.model
     args = {"slug": model["slug"], "displayName": model["display"], "provider": model["provider"]}
     return args | ({"formerSlugs": model["formerly"]} if model.get("formerly") else {})
 
@@ -62,7 +62,7 @@ def run_args(run: ScoreRun) -> dict[str, Any]:
     suite = run.suite
     start = {
         "key": run.key,
-        "model": suite["models"][run.submitter]["slug"],
+        "model": run.model["slug"],
         "experiment": run.experiment,
         "fingerprint": suite["fingerprint"],
         "plannedEvals": sorted(run.evals),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,8 +34,10 @@ class Uploads:
     """Where results go, and how it goes."""
 
     target: Target | None
+    wanted: bool
+    """There are results of models."""
     models: Mapping[str, Model]
-    """Those that results are kept of."""
+    """Those that are asked for answers; nobody is when submissions are graded again."""
     ci_url: str | None = None
     """The page of the CI job, if this is one."""
     why_not: str = ""
@@ -47,6 +49,7 @@ class Uploads:
         environment: MutableMapping[str, str],
         project: Path,
         settings: Settings,
+        names: Sequence[str],
         models: Mapping[str, Model],
         *,
         dry: bool = False,
@@ -55,7 +58,7 @@ class Uploads:
         from pytest_convex_evals.scores.facts import ci_url, is_scored
 
         target, why_not = None, "--evals-no-upload"
-        scored = {name: model for name, model in models.items() if is_scored(name)}
+        scored = [name for name in names if is_scored(name)]
         if scored and not settings.no_upload:
             target, why_not = find_target(environment, project)
         if target is not None and not dry:
@@ -68,11 +71,11 @@ class Uploads:
             )
         for name in (TOKEN, *ADMIN_KEYS):
             environment.pop(name, None)
-        return cls(target, scored, ci_url(environment), why_not)
+        return cls(target, bool(scored), models, ci_url(environment), why_not)
 
     def header_lines(self) -> list[str]:
         """Where results go; nothing when there are none to go anywhere."""
-        if not self.models:
+        if not self.wanted:
             return []
         if self.target is None:
             return [f"scores: results stay here ({self.why_not})"]
@@ -88,6 +91,7 @@ class Uploads:
             cells,
             tasks,
             self.models,
+            keep_sources=self.wanted,
             store=Path(plan.settings.dir),
             backend=plan.settings.backend,
             custom_guidelines=plan.guidelines if plan.settings.guidelines else "",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, StepName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_convex_evals.backends.base import Backend
@@ -29,6 +30,8 @@ class Bench:
     """What the filesystem step wrote, by path in the project."""
     backend: Backend | None = None
     """What the deploy step pushed to."""
+    entered: Callable[[str], None] = lambda _: None
+    """Told the name of each step that begins."""
 
     def close(self) -> None:
         """End what the steps started."""
