@@ -144,13 +144,15 @@ class Controller:
         uploads = self.prepared.uploads
         suite = uploads.suite(self.planned.values(), tasks, self.plan, description["git_commit"])
         if earlier.mode == "new":
-            create_run(run, description | {"suite": {"fingerprint": suite["fingerprint"], "parts": suite["parts"]}})
+            facts = {name: suite[name] for name in ("fingerprint", "parts") if name in suite}
+            create_run(run, description | {"suite": facts})
         self._lock = earlier.lock or RunLock.take(run.path)
         self._journal = Journal(run.journal)
         event = STARTED if earlier.mode == "new" or not earlier.history.planned else f"{earlier.mode}_started"
         keys = [cell.key for cell in self.planned.values()]
         self._journal.append(event, run_id=self.plan.run_id, cells=list(self.planned), keys=keys)
-        self._journal.append("suite", **suite)
+        if suite:
+            self._journal.append("suite", **suite)
         uploads.start(run, lambda line: self.say(line))
 
     def _ask(self, run: RunFolder, waits: dict[str, Cell], node_ids: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ def is_scored(submitter: str) -> bool:
 
 
 def suite_event(
-    cells: Iterable[Cell],
+    cells: Sequence[Cell],
     tasks: Mapping[str, Path],
     models: Mapping[str, Model],
     *,
@@ -38,7 +38,6 @@ def suite_event(
     ci_url: str | None,
 ) -> dict[str, Any]:
     """The fields of the event for the cells of a session; `tasks` has the TASK.txt of each of their evals."""
-    cells = list(cells)
     suite = suite_version(suite_roots(tasks.values()), custom_guidelines)
     scored = {name: model for name, model in models.items() if is_scored(name)}
     sources = SourceStore(store)

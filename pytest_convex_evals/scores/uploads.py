@@ -84,11 +84,14 @@ class Uploads:
     def suite(
         self, cells: Iterable[Cell], tasks: Mapping[str, Path], plan: Planned, git_commit: str | None
     ) -> dict[str, Any]:
-        """The event of the journal that describes the suite; it is there whether or not results are uploaded."""
+        """The event of the journal that describes the suite, uploads or not; empty when there is nothing to run."""
         from pytest_convex_evals.scores.facts import suite_event
 
+        selected = list(cells)
+        if not selected:
+            return {}
         return suite_event(
-            cells,
+            selected,
             tasks,
             self.models,
             keep_sources=self.wanted,
