@@ -72,13 +72,11 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
 
 
 def test_everything_works_on_a_laptop_without_an_account(laptop: Laptop) -> None:
-    assert "give --url, or set CONVEX_EVAL_URL" in laptop.run("token", "list", code=1)
     laptop.variables = {"CONVEX_EVAL_URL": laptop.url}
     assert "the key of the deployment is not set" in laptop.run("token", "list", code=1)
     laptop.variables["CONVEX_SELF_HOSTED_ADMIN_KEY"] = "wrong"
     assert "the key is not one of this deployment" in laptop.run("token", "list", code=1)
     laptop.variables["CONVEX_SELF_HOSTED_ADMIN_KEY"] = laptop.key
-    assert "there are no tokens yet" in laptop.run("token", "list")
     made = laptop.run("token", "create", "laptop", "--scope", "report", "--scope", "mint", "--days", "7")
     token = re.search(r"CONVEX_AUTH_TOKEN=(\S+)", made)
     assert token, made
@@ -125,6 +123,3 @@ def test_deploy_means_development_unless_production_is_said(laptop: Laptop) -> N
     assert "npx convex run --component migrations lib:getStatus --watch" in shown
     laptop.variables = {"CONVEX_EVAL_URL": "production", "CONVEX_AUTH_TOKEN": "x"}
     assert "which only CI on the branch main writes to" in laptop.run("mint", "v9", "--yes", code=1)
-    config.write_text(f'development = "{laptop.url}"\n')
-    laptop.variables = {"CONVEX_SELF_HOSTED_ADMIN_KEY": laptop.key}
-    assert "push the scores backend to development" in laptop.run("deploy")

@@ -31,8 +31,8 @@ class MadeRun:
     def at(store: Path, run_id: str) -> RunFolder:
         return RunFolder.of(run_id, str(store), "")
 
-    def begin(self, fingerprint: str = "f" * 32, evals: list[str] | None = None) -> None:
-        """A session starts."""
+    def begin(self, fingerprint: str = "f" * 32, evals: list[str] | None = None, asked: bool = True) -> None:
+        """A session starts; nobody is asked when submissions are graded again."""
         planned = self.evals if evals is None else evals
         sources = SourceStore(self.folder.store)
         self.journal.append("run_started", run_id=self.folder.id, cells=[])
@@ -46,7 +46,9 @@ class MadeRun:
             parts={"prompts": "1", **{f"eval {name}": fingerprint for name in self.evals}},
             sources={name: sources.keep(archive({"TASK.txt": f"Write {name}".encode()})) for name in self.evals},
             models={
-                name: {"slug": name, "display": name.upper(), "provider": "p", "formerly": []} for name in self.models
+                name: {"slug": name, "display": name.upper(), "provider": "p", "formerly": []}
+                for name in self.models
+                if asked
             },
             backend={"kind": "embedded", "version": "1"},
             git_commit="abc",
