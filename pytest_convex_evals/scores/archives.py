@@ -90,8 +90,9 @@ class SourceStore:
     def keep(self, data: bytes) -> str:
         """The hash; what is there already is not written again."""
         name = sha256(data)
-        if not self._path(name).is_file():
-            write_atomically(self._path(name), data)
+        path = self._path(name)
+        if not path.is_file() or path.stat().st_size != len(data):
+            write_atomically(path, data, durable=False)  # a damaged one is noticed by its hash
         return name
 
     def get(self, name: str) -> bytes | None:
