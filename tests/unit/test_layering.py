@@ -34,7 +34,7 @@ LAYERS = (
         "runinfo",
         "handout",
     ),
-    ("worker",),
+    ("worker", "scores"),
     ("generation", "grading", "store"),
     ("backends",),
     ("suite", "models", "prompts", "engine", "options", "cage"),
