@@ -36,4 +36,6 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=lambda: {"TZ": "UTC"})
     processes: bool = False
     """It may start processes."""
+    network: int | None = None
+    """The process whose network it shares; None for a network of its own."""
     limits: Limits = field(default_factory=Limits)

@@ -10,6 +10,7 @@ import pytest_convex_evals
 from pytest_convex_evals.cells import TASK_FILE
 from pytest_convex_evals.suite.evals import Eval
 from pytest_convex_evals.suite.files import walk
+from pytest_convex_evals.suite.vitest import SHARED
 
 _DECIDING = ("backends", "engine", "grading", "prompts")
 """The parts of the package that decide verdicts."""
@@ -48,6 +49,10 @@ def eval_fingerprint(item: Eval) -> str:
         path = item.root / name
         if path.is_file():
             parts.append((name, path.read_bytes()))
+    suite = item.vitest
+    if suite is not None:
+        parts += _tree(suite.root / SHARED, "suite") if (suite.root / SHARED).is_dir() else []
+        parts += [(path.name, path.read_bytes()) for path in suite.lint_configs().values()]
     return digest(parts)
 
 

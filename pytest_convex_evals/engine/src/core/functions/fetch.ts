@@ -1,10 +1,20 @@
 /** `fetch` of actions, made by the core and only to origins that the engine or the grader allows. */
 
+import { connect } from "node:net";
+
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
 import type { CallStreams } from "./streams.js";
 
 const MAX_REDIRECTS = 20;
+
+/** A loopback interface that a grader listens on. */
+export interface SharedNetwork {
+  /** The socket file of its gate; null when it is the interface of this process. */
+  gate: string | null;
+  /** Ports on it that are not for the submission. */
+  hidden: ReadonlySet<number>;
+}
 
 /** The head of a response; its body is read from `streams` under the number that the runner chose. */
 export async function proxiedFetch(engine: Engine, streams: CallStreams, args: Record<string, unknown>): Promise<unknown> {
@@ -30,7 +40,7 @@ async function follow(engine: Engine, args: Record<string, unknown>, signal: Abo
     if (!isAllowed(engine, url)) throw new UserError("FetchFailed", `fetch failed: ${originOf(url)} cannot be reached from here`);
     let response: Response;
     try {
-      response = await fetch(url, { method, headers, redirect: "manual", signal, ...(body === null ? {} : { body }) });
+      response = await fetcherFor(engine, url)(url, { method, headers, redirect: "manual", signal, ...(body === null ? {} : { body }) });
     } catch (error) {
       throw failed(error);
     }
@@ -44,6 +54,29 @@ async function follow(engine: Engine, args: Record<string, unknown>, signal: Abo
       body = null;
     }
   }
+}
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** Through the gate, unless the address is that of the deployment itself. */
+function fetcherFor(engine: Engine, url: string): Fetch {
+  const gate = engine.network?.gate ?? null;
+  if (gate === null || isOwn(engine, new URL(url)) || engine.allowedOrigins.has(new URL(url).origin)) return fetch;
+  return async (target, init) => {
+    const { Agent, fetch: fetchBy } = await import("undici");
+    const dispatcher = new Agent({
+      pipelining: 0,
+      connect: ({ port }, callback) => {
+        const socket = connect({ path: gate });
+        socket.once("error", (error) => callback(error, null));
+        socket.once("connect", () => {
+          socket.write(`${port}\n`);
+          callback(null, socket);
+        });
+      },
+    });
+    return (await fetchBy(target, { ...(init as object), dispatcher })) as unknown as Response;
+  };
 }
 
 async function* piecesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -66,8 +99,16 @@ function isAllowed(engine: Engine, text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return false;
-  const own = [engine.cloudUrl, engine.siteUrl].flatMap(aliases);
-  return own.includes(url.origin) || engine.allowedOrigins.has(url.origin);
+  if (isOwn(engine, url) || engine.allowedOrigins.has(url.origin)) return true;
+  return engine.network !== null && isLoopback(url) && !engine.network.hidden.has(portOf(url));
+}
+
+function isOwn(engine: Engine, url: URL): boolean {
+  return [engine.cloudUrl, engine.siteUrl].flatMap(aliases).includes(url.origin);
+}
+
+function portOf(url: URL): number {
+  return url.port !== "" ? Number(url.port) : url.protocol === "https:" ? 443 : 80;
 }
 
 export function isLoopback(url: URL): boolean {
