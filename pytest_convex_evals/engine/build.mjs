@@ -5,7 +5,7 @@ import { build } from "esbuild";
 
 const [source, output] = process.argv.slice(2).map((path) => resolve(path));
 const entryPoints = {};
-for (const part of ["core", "gate", "grader", "reach", "runner", "screen", "toolchain", "vitest"]) {
+for (const part of ["child", "core", "gate", "grader", "reach", "runner", "screen", "toolchain", "vitest"]) {
   const main = join(source, part, "main.ts");
   if (existsSync(main)) entryPoints[part] = main;
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,6 +18,7 @@ from urllib.parse import urlsplit
 from pytest_convex_evals.cage.levels import INSIDE
 from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.grading.reference import backend_with_reference
+from pytest_convex_evals.grading.vitest.programs import programs
 from pytest_convex_evals.suite.vitest import ANSWER_PORT, asks_for_reference
 
 if TYPE_CHECKING:
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
     from pytest_convex_evals.grading.vitest.network import Network
 
 _LIMITS = Limits(memory=4096 * MB, open_files=4096)
-_ANSWER = f"{INSIDE}/answer"
+_PROCESS_LIMITS = Limits(memory=2048 * MB, open_files=4096, cpu_s=120)
+_ANSWER, _ASK = f"{INSIDE}/answer", f"{INSIDE}/ask"
+_PROGRAMS = f"{INSIDE}/bin"
+_SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes
 _BOOT_S = 30.0
 _REPORT_S = 60.0
 """What a report may take beyond the time of the grader itself."""
@@ -44,6 +50,8 @@ class Room:
         self._network: Network | None = None
         self._environment = {"MODEL_OUTPUT_DIR": str(bench.project.resolve())}
         self._booted = False
+        self._ask: Path | None = None
+        """Holds the socket on which the grader asks for processes."""
         try:
             self._open(backend)
         except BaseException:
@@ -65,15 +73,46 @@ class Room:
                 self._network = bench.tools.networks().take()
                 process, gate = self._network.open(backend.relay, [api, site]), self._network.gate
             backend.share_network(gate, process, [] if self.answer is None else _ports(self.answer))
-        command, folder = self._command(process)
-        params = {"name": self._name, "command": command, "folder": folder, **self._server_params()}
+        processes = self._processes(process)
+        command, folder = self._command(process, processes)
+        params = {"name": self._name, "command": command, "folder": folder, "processes": processes}
+        params |= self._server_params()
         bench.tools.vitest.request("boot", params, deadline_s=_BOOT_S)
         self._booted = True
 
     def _server_params(self) -> dict[str, str]:
         return {"suite": str(self._suite.root), "cache": str(self._bench.tools.cache / "vitest")}
 
-    def _command(self, network: int | None) -> tuple[list[str], str]:
+    def _processes(self, network: int | None) -> dict[str, Any] | None:
+        """How processes run that the grader starts: beside it, in cages without the grader and its suite."""
+        bench, tools = self._bench, self._bench.tools
+        cage, toolchain = tools.cage(), tools.toolchain()
+        if not cage.isolates:
+            return None
+        self._ask = Path(tempfile.mkdtemp(prefix="cage-", dir=_SHORT_PATHS))
+        project, scratch = bench.project.resolve(), self._scratch()
+        packages = toolchain.folder.resolve()
+        read: dict[str, Path | str] = {str(packages): packages, "/bin/sh": "/bin/sh"}
+        if (project / "node_modules").is_dir():
+            read[str((project / "node_modules").resolve())] = (project / "node_modules").resolve()
+        if Path("/usr/bin/env").exists():
+            read["/usr/bin/env"] = "/usr/bin/env"
+        read |= {f"{_PROGRAMS}/{name}": path for name, path in programs(tools.cache, cage.node, packages).items()}
+        write: dict[str, Path | str] = {str(project): project, "/tmp": scratch}  # noqa: S108
+        program = Program(read, write, processes=True, network=network, limits=_PROCESS_LIMITS)
+        return {
+            "socket": str(self._ask / "socket"),
+            "prefix": cage.prefix(program),
+            "path": f"{_PROGRAMS}:{project}/node_modules/.bin",
+            "folders": [str(project), str(scratch)],
+        }
+
+    def _scratch(self) -> Path:
+        folder = self._bench.folder / "grader-tmp"
+        folder.mkdir(exist_ok=True)
+        return folder.resolve()
+
+    def _command(self, network: int | None, processes: dict[str, Any] | None) -> tuple[list[str], str]:
         """The command line of the caged worker, and where it is started."""
         bench, tools = self._bench, self._bench.tools
         cage, toolchain = tools.cage(), tools.toolchain()
@@ -86,12 +125,14 @@ class Room:
         if self.answer is not None and self.answer.relay is not None:
             places[_ANSWER] = self.answer.relay
             answer = f"{_ANSWER}:{','.join(map(str, _ports(self.answer)))}"
-        scratch = bench.folder / "grader-tmp"
-        scratch.mkdir(exist_ok=True)
+        asking = ["", ""]
+        if processes is not None and self._ask is not None:
+            places[_ASK] = self._ask
+            asking = [f"{_ASK}/socket", str(toolchain.script("child").resolve())]
         folder = str(self._suite.root)
-        write: dict[str, Path | str] = {str(project): project, "/tmp": scratch}  # noqa: S108
+        write: dict[str, Path | str] = {str(project): project, "/tmp": self._scratch()}  # noqa: S108
         program = Program(places, write, folder, _IPC, processes=True, network=network, limits=_LIMITS)
-        script = [str(toolchain.script("grader").resolve()), _compiled(toolchain.dist.resolve()), answer]
+        script = [str(toolchain.script("grader").resolve()), _compiled(toolchain.dist.resolve()), answer, *asking]
         return [*cage.prefix(program), cage.node_inside, "--no-warnings", *script], folder
 
     def run(self, seconds: float) -> dict[str, Any]:
@@ -113,6 +154,8 @@ class Room:
         if self._booted:
             self._booted = False
             self._bench.tools.vitest.request("drop", {"name": self._name}, deadline_s=_BOOT_S)
+        if self._ask is not None:
+            shutil.rmtree(self._ask, ignore_errors=True)
         if self._network is not None:
             self._network.close()
             self._network = None

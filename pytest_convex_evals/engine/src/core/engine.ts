@@ -243,7 +243,7 @@ export class Engine {
 
   /** The deployment with all that its analysis found, as text. */
   saved(): string {
-    return deploymentFact(this.active)[1];
+    return String(deploymentFact(this.active)[1]);
   }
 
   /** Makes a saved deployment the running one. */

@@ -1,18 +1,20 @@
 /**
  * The inner end of a grader's cage: a vitest worker that waits for its grader.
  *
- * Arguments: the folder of compiled code, then `folder:port,port` of the second backend, which only this process reaches; each may be
- * empty.
+ * Arguments, each of which may be empty: the folder of compiled code; `folder:port,port` of the second backend, which only this
+ * process reaches; where processes are asked for, and the script that stands for one.
  */
 
 import { enableCompileCache } from "node:module";
 
 import type { FromWorker, ToWorker } from "../vitest/messages.js";
 import { leadInto } from "./answer.js";
+import { startOutside } from "./processes.js";
 
-const [compiled = "", answer = ""] = process.argv.slice(2);
+const [compiled = "", answer = "", processes = "", client = ""] = process.argv.slice(2);
 if (compiled !== "") enableCompileCache(compiled);
 if (answer !== "") leadInto(answer);
+if (processes !== "") startOutside(client, processes);
 
 const send = (message: FromWorker | unknown): void => void process.send?.(message, undefined, {}, () => undefined);
 

@@ -3,7 +3,7 @@
  *
  * | op     | params                                                  | result                                              |
  * |--------|---------------------------------------------------------|-----------------------------------------------------|
- * | `boot` | `{name, command, folder, suite, cache}`                 | null. Starts a worker for a grader that comes soon  |
+ * | `boot` | `{name, command, folder, processes, suite, cache}`      | null. Starts a worker for a grader that comes soon  |
  * | `run`  | `{name, suite, grader, project, cache, env, seconds}`   | the report of `server.ts`; the worker is gone then  |
  * | `drop` | `{name}`                                                | null. Ends a worker that is not needed after all    |
  *
@@ -12,6 +12,7 @@
 
 import { createInterface } from "node:readline";
 
+import type { Processes } from "./processes.js";
 import { Servers, type Run } from "./server.js";
 import { BootedWorker } from "./workers.js";
 
@@ -24,6 +25,8 @@ interface Boot {
   name: string;
   command: string[];
   folder: string;
+  /** How processes are started that the grader wants; null when it starts them itself. */
+  processes: Processes | null;
   suite: string;
   cache: string;
 }
@@ -31,8 +34,8 @@ interface Boot {
 const servers = new Servers();
 const booted = new Map<string, BootedWorker>();
 
-function boot({ name, command, folder, suite, cache }: Boot): null {
-  const worker = new BootedWorker(command, folder);
+function boot({ name, command, folder, processes, suite, cache }: Boot): null {
+  const worker = new BootedWorker(command, folder, processes);
   booted.set(name, worker);
   const { packages } = servers.of(suite, cache).places;
   void worker.ready.then(() => worker.tell({ evals: "preload", files: [...packages] }));

@@ -1,6 +1,6 @@
 /** From vitest's report to plain data. */
 
-import type { TestCase, TestModule, TestSuite, TestError } from "vitest/node";
+import type { TestCase, TestModule, TestSuite } from "vitest/node";
 
 export interface Problem {
   message: string;
@@ -20,7 +20,15 @@ export interface TestResult {
   problems: Problem[];
 }
 
-type AnyError = Partial<TestError> & { loc?: { file?: string }; id?: string; frame?: string };
+/** What vitest and Vite say about an error, as far as they do. */
+interface AnyError {
+  message?: string;
+  diff?: string;
+  frame?: string;
+  id?: string;
+  loc?: { file?: string };
+  stacks?: { file: string; line: number; column: number; method: string }[];
+}
 
 export function described(error: AnyError): Problem {
   const places = (error.stacks ?? []).map(({ file, line, column, method }) => `    at ${method ? `${method} ` : ""}${file}:${line}:${column}`);

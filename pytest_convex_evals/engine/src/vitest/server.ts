@@ -70,7 +70,6 @@ class SuiteServer {
         passWithNoTests: true,
       },
       {
-        configFile: false,
         envDir: false,
         publicDir: false,
         cacheDir: this.cache,
@@ -106,7 +105,7 @@ class SuiteServer {
       return {
         tests: testModule === undefined ? [] : testsOf(testModule),
         problems: testModule === undefined ? [] : testModule.errors().map(described),
-        unhandled: unhandledErrors.map((error) => described(error as Problem)),
+        unhandled: unhandledErrors.map((error) => described(error as object)),
         exited: worker.exited,
         died: worker.died,
         timedOut,

@@ -9,6 +9,7 @@ import { EventEmitter } from "node:events";
 import type { PoolRunnerInitializer, PoolWorker } from "vitest/node";
 
 import { isOurs, type ToWorker } from "./messages.js";
+import { ProcessServer, type Processes } from "./processes.js";
 
 const OUTPUT_KEPT = 64 * 1024;
 
@@ -27,7 +28,10 @@ export class BootedWorker {
   /** How the process ended when nobody here ended it. */
   died: string | null = null;
 
-  constructor(command: readonly string[], folder: string) {
+  private readonly processes: ProcessServer | null;
+
+  constructor(command: readonly string[], folder: string, processes: Processes | null) {
+    this.processes = processes === null ? null : new ProcessServer(processes);
     this.child = spawn(command[0] as string, command.slice(1), {
       cwd: folder,
       env: { NODE_CHANNEL_FD: "3" },
@@ -96,6 +100,7 @@ export class BootedWorker {
   kill(): void {
     if (this.killed) return;
     this.killed = true;
+    this.processes?.close();
     if (this.child.pid === undefined || !this.isAlive) return;
     try {
       process.kill(-this.child.pid, "SIGKILL");

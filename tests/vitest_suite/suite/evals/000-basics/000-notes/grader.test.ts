@@ -1,5 +1,5 @@
-import { beforeEach, describe, expect, test } from "vitest";
 import { anyApi } from "convex/server";
+import { beforeEach, describe, expect, test } from "vitest";
 import { answerUrl, apiUrl, clearTable, client, listTable, schemaOf, specOf } from "../../../grader";
 
 beforeEach(async () => {

@@ -3,7 +3,6 @@ import { mutation, query } from "./_generated/server";
 
 export const add = mutation({
   args: { author: v.string(), text: v.string() },
-  returns: v.id("notes"),
   handler: async (ctx, args) => await ctx.db.insert("notes", args),
 });
 
