@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_convex_evals.files import write_atomically
 from pytest_convex_evals.suite.fingerprint import digest
 
+_PARTS = ("librt.so.1", "libutil.so.1", "libresolv.so.2")
 _RUN_INSTALLED = """\
 #!/bin/sh
 # Runs a program of an installed package; nothing is fetched.
@@ -32,6 +34,13 @@ test -x "$program" && exec "$program" "$@"
 echo "$name is not installed" >&2
 exit 127
 """
+
+
+def c_library(libraries: Sequence[str]) -> dict[str, Path]:
+    """Parts of the C library that Node does without, and compiled packages do not: path → file, for a cage."""
+    folders = {Path(library).parent for library in libraries if Path(library).name.startswith("libc.so")}
+    found = [folder / name for folder in folders for name in _PARTS]
+    return {str(path): path for path in found if path.exists()}
 
 
 def programs(cache: Path, node: Path, toolchain: Path) -> dict[str, Path]:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pytest_convex_evals.cage.levels import INSIDE
 from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.grading.reference import backend_with_reference
-from pytest_convex_evals.grading.vitest.programs import programs
+from pytest_convex_evals.grading.vitest.programs import c_library, programs
 from pytest_convex_evals.suite.vitest import ANSWER_PORT, asks_for_reference
 
 if TYPE_CHECKING:
@@ -95,10 +95,11 @@ class Room:
         read: dict[str, Path | str] = {str(packages): packages, "/bin/sh": "/bin/sh"}
         if (project / "node_modules").is_dir():
             read[str((project / "node_modules").resolve())] = (project / "node_modules").resolve()
+        read |= c_library(cage.libraries)
         if Path("/usr/bin/env").exists():
             read["/usr/bin/env"] = "/usr/bin/env"
         read |= {f"{_PROGRAMS}/{name}": path for name, path in programs(tools.cache, cage.node, packages).items()}
-        write: dict[str, Path | str] = {str(project): project, "/tmp": scratch}  # noqa: S108
+        write: dict[str, Path | str] = {"/tmp": scratch, str(project): project}  # noqa: S108
         program = Program(read, write, processes=True, network=network, limits=_PROCESS_LIMITS)
         return {
             "socket": str(self._ask / "socket"),
@@ -130,7 +131,7 @@ class Room:
             places[_ASK] = self._ask
             asking = [f"{_ASK}/socket", str(toolchain.script("child").resolve())]
         folder = str(self._suite.root)
-        write: dict[str, Path | str] = {str(project): project, "/tmp": self._scratch()}  # noqa: S108
+        write: dict[str, Path | str] = {"/tmp": self._scratch(), str(project): project}  # noqa: S108
         program = Program(places, write, folder, _IPC, processes=True, network=network, limits=_LIMITS)
         script = [str(toolchain.script("grader").resolve()), _compiled(toolchain.dist.resolve()), answer, *asking]
         return [*cage.prefix(program), cage.node_inside, "--no-warnings", *script], folder

@@ -3,13 +3,24 @@
  *
  * Arguments, each of which may be empty: the folder of compiled code; `folder:port,port` of the second backend, which only this
  * process reaches; where processes are asked for, and the script that stands for one.
+ *
+ * `--compile FOLDER` loads what graders usually load, keeps it compiled in that folder, and ends.
  */
 
-import { enableCompileCache } from "node:module";
+import { enableCompileCache, flushCompileCache } from "node:module";
+import { readdirSync } from "node:fs";
 
 import type { FromWorker, ToWorker } from "../vitest/messages.js";
 import { leadInto } from "./answer.js";
 import { startOutside } from "./processes.js";
+
+if (process.argv[2] === "--compile") {
+  enableCompileCache(process.argv[3]);
+  const bundled = readdirSync(new URL("node_modules/", import.meta.url)).map((name) => new URL(`node_modules/${name}`, import.meta.url).href);
+  for (const name of ["vitest", "vitest/worker", "typescript", ...bundled]) await import(name).catch(() => undefined);
+  flushCompileCache();
+  process.exit(0);
+}
 
 const [compiled = "", answer = "", processes = "", client = ""] = process.argv.slice(2);
 if (compiled !== "") enableCompileCache(compiled);

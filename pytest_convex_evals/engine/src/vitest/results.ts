@@ -34,7 +34,7 @@ export function described(error: AnyError): Problem {
   const places = (error.stacks ?? []).map(({ file, line, column, method }) => `    at ${method ? `${method} ` : ""}${file}:${line}:${column}`);
   const detail = [error.frame, error.diff, ...places].filter((part) => part !== undefined && part !== "").join("\n");
   return {
-    message: error.message ?? String(error),
+    message: plain(error.message ?? String(error)),
     detail: plain(detail),
     file: error.loc?.file ?? error.id ?? error.stacks?.[0]?.file ?? "",
   };
