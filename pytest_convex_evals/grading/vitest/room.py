@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LIMITS = Limits(memory=4096 * MB, open_files=4096)
 _PROCESS_LIMITS = Limits(memory=2048 * MB, open_files=4096, cpu_s=120)
 _ANSWER, _ASK = f"{INSIDE}/answer", f"{INSIDE}/ask"
-_PROGRAMS = f"{INSIDE}/bin"
+_PROGRAMS, _INSTALLED = f"{INSIDE}/bin", f"{INSIDE}/installed/node_modules"
 _SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes
 _BOOT_S = 30.0
 _REPORT_S = 60.0
@@ -93,20 +93,33 @@ class Room:
         project, scratch = bench.project.resolve(), self._scratch()
         packages = toolchain.folder.resolve()
         read: dict[str, Path | str] = {str(packages): packages, "/bin/sh": "/bin/sh"}
+        write: dict[str, Path | str] = {"/tmp": scratch, str(project): project}  # noqa: S108
         if (project / "node_modules").is_dir():
-            read[str((project / "node_modules").resolve())] = (project / "node_modules").resolve()
+            installed = (project / "node_modules").resolve()
+            if (installed / "vite").is_dir():
+                # Vite writes beside the packages that it is one of: there it finds a folder that leads to them.
+                read[_INSTALLED] = installed
+                write[str(installed)] = self._links(installed)
+            else:
+                read[str(installed)] = installed
         read |= c_library(cage.libraries)
         if Path("/usr/bin/env").exists():
             read["/usr/bin/env"] = "/usr/bin/env"
         read |= {f"{_PROGRAMS}/{name}": path for name, path in programs(tools.cache, cage.node, packages).items()}
-        write: dict[str, Path | str] = {"/tmp": scratch, str(project): project}  # noqa: S108
         program = Program(read, write, processes=True, network=network, limits=_PROCESS_LIMITS)
         return {
             "socket": str(self._ask / "socket"),
             "prefix": cage.prefix(program),
             "path": f"{_PROGRAMS}:{project}/node_modules/.bin",
-            "folders": [str(project), str(scratch)],
+            "folders": [str(project), str(scratch), str(bench.folder / "grader-packages")],
         }
+
+    def _links(self, installed: Path) -> Path:
+        folder = self._bench.folder / "grader-packages"
+        folder.mkdir(exist_ok=True)
+        for entry in installed.iterdir():
+            (folder / entry.name).symlink_to(f"{_INSTALLED}/{entry.name}")
+        return folder.resolve()
 
     def _scratch(self) -> Path:
         folder = self._bench.folder / "grader-tmp"
