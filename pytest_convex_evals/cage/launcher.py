@@ -1,9 +1,9 @@
 """A cage of plain Linux namespaces: `python -I -S launcher.py WORDS… -- PROGRAM…`, with the filter on descriptor 9.
 
 Words come in threes: `read INSIDE OUTSIDE` and `write INSIDE OUTSIDE` name what can be seen, `scratch BYTES ''` the
-size of /tmp, `variable NAME VALUE` the environment, `folder PATH ''` where to begin; with `processes '' ''` the program
-may start others, and the first process of the new process namespace only waits and collects them; with `joined '' ''`
-it stays in the network that it was started in. All ends with whoever
+size of /tmp in memory or, with a path, the folder in its place, `variable NAME VALUE` the environment, `folder PATH ''`
+where to begin; with `processes '' ''` the program may start others, and the first process of the new process namespace
+only waits and collects them; with `joined '' ''` it stays in the network that it was started in. All ends with whoever
 started this. Exit code 125 and a message: the cage could not be built. A program that dies of a signal gives 128 plus
 its number.
 
@@ -98,7 +98,9 @@ def _build(words: list[list[str]]) -> None:
     _mount("cage", "/new", "tmpfs", _NO_SUID | _NO_DEVICES)
     os.mkdir("/new/tmp")  # noqa: PTH102
     for kind, first, second in words:
-        if kind == "scratch":
+        if kind == "scratch" and second:
+            _bind(f"/old{second}", "/new/tmp", writable=True)
+        elif kind == "scratch":
             _mount("scratch", "/new/tmp", "tmpfs", _NO_SUID | _NO_DEVICES, f"size={first},mode=1777")
         elif kind in ("read", "write"):
             _bind(f"/old{second}", f"/new{first}", writable=kind == "write")

@@ -99,7 +99,8 @@ class Cage:
         command += ["--unshare-net"] if program.network is None else []
         # The first process must collect others; a program without others is the first, and its launcher collects it.
         command += [] if program.processes else ["--as-pid-1"]
-        command += ["--size", str(program.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
+        memory = ["--size", str(program.limits.scratch), "--perms", "1777", "--tmpfs"]
+        command += [*(memory if program.scratch is None else ["--bind", str(program.scratch)]), "/tmp"]  # noqa: S108
         for inside, outside in self._read(program).items():
             command += ["--dev-bind" if inside == "/dev/null" else "--ro-bind", outside, inside]
         for inside, source in program.write.items():
@@ -109,7 +110,8 @@ class Cage:
         return [*command, "--remount-ro", "/", "--chdir", program.folder, "--seccomp", "9", "--"]
 
     def _namespaces(self, program: Program) -> list[str]:
-        command = [*_python(_LAUNCHER), "scratch", str(program.limits.scratch), ""]
+        command = [*_python(_LAUNCHER), "scratch", str(program.limits.scratch)]
+        command += ["" if program.scratch is None else os.path.realpath(program.scratch)]
         # Links are followed here: inside the cage they would lead elsewhere.
         for inside, outside in self._read(program).items():
             command += ["read", inside, os.path.realpath(outside)]

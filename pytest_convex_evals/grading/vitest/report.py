@@ -31,6 +31,8 @@ _MS = 1000.0
 def result_of(report: Mapping[str, Any], grader: Path, project: Path, seconds: float) -> StepResult:
     """The checks of a grader; `Trouble` when there is no verdict and the submission is not to blame."""
     tests: Sequence[Mapping[str, Any]] = report["tests"]
+    if not report["started"]:
+        raise Trouble("toolchain", f"the process for the grader did not start{_last(report['output'])}")
     if report["exited"] is not None:
         reason = f"{grader} ended its process by process.exit({report['exited']})"
         raise Trouble("grader", reason, remedy="let tests fail instead")

@@ -93,7 +93,7 @@ class Room:
         project, scratch = bench.project.resolve(), self._scratch()
         packages = toolchain.folder.resolve()
         read: dict[str, Path | str] = {str(packages): packages, "/bin/sh": "/bin/sh"}
-        write: dict[str, Path | str] = {"/tmp": scratch, str(project): project}  # noqa: S108
+        write: dict[str, Path | str] = {str(project): project}
         if (project / "node_modules").is_dir():
             installed = (project / "node_modules").resolve()
             if (installed / "vite").is_dir():
@@ -106,7 +106,7 @@ class Room:
         if Path("/usr/bin/env").exists():
             read["/usr/bin/env"] = "/usr/bin/env"
         read |= {f"{_PROGRAMS}/{name}": path for name, path in programs(tools.cache, cage.node, packages).items()}
-        program = Program(read, write, processes=True, network=network, limits=_PROCESS_LIMITS)
+        program = Program(read, write, processes=True, scratch=scratch, network=network, limits=_PROCESS_LIMITS)
         return {
             "socket": str(self._ask / "socket"),
             "prefix": cage.prefix(program),
@@ -144,8 +144,9 @@ class Room:
             places[_ASK] = self._ask
             asking = [f"{_ASK}/socket", str(toolchain.script("child").resolve())]
         folder = str(self._suite.root)
-        write: dict[str, Path | str] = {"/tmp": self._scratch(), str(project): project}  # noqa: S108
-        program = Program(places, write, folder, _IPC, processes=True, network=network, limits=_LIMITS)
+        write: dict[str, Path | str] = {str(project): project}
+        scratch = self._scratch()
+        program = Program(places, write, folder, _IPC, True, scratch, network, _LIMITS)
         script = [str(toolchain.script("grader").resolve()), _compiled(toolchain.dist.resolve()), answer, *asking]
         return [*cage.prefix(program), cage.node_inside, "--no-warnings", *script], folder
 

@@ -24,19 +24,20 @@ export interface TestResult {
 interface AnyError {
   message?: string;
   diff?: string;
-  frame?: string;
-  id?: string;
-  loc?: { file?: string };
+  /** Of sources that cannot be compiled. */
+  __vitest_rollup_error__?: { id?: string; frame?: string; loc?: { file?: string } };
   stacks?: { file: string; line: number; column: number; method: string }[];
 }
 
 export function described(error: AnyError): Problem {
-  const places = (error.stacks ?? []).map(({ file, line, column, method }) => `    at ${method ? `${method} ` : ""}${file}:${line}:${column}`);
-  const detail = [error.frame, error.diff, ...places].filter((part) => part !== undefined && part !== "").join("\n");
+  const compiling = error.__vitest_rollup_error__;
+  const own = (error.stacks ?? []).filter(({ file }) => !file.includes("/node_modules/"));
+  const places = own.map(({ file, line, column, method }) => `    at ${method ? `${method} ` : ""}${file}:${line}:${column}`);
+  const detail = [compiling?.frame, error.diff, ...places].filter((part) => part !== undefined && part !== "").join("\n");
   return {
     message: plain(error.message ?? String(error)),
     detail: plain(detail),
-    file: error.loc?.file ?? error.id ?? error.stacks?.[0]?.file ?? "",
+    file: compiling?.loc?.file ?? compiling?.id ?? own[0]?.file ?? "",
   };
 }
 

@@ -14,6 +14,8 @@ const TSCONFIG = JSON.stringify({ compilerOptions: { target: "esnext", jsx: "rea
 const TOOLCHAIN = dirname(dirname(fileURLToPath(import.meta.url)));
 
 export interface Report {
+  /** The process of the grader was there to run it. */
+  started: boolean;
   tests: TestResult[];
   /** What kept the grader from registering tests. */
   problems: Problem[];
@@ -38,6 +40,11 @@ export interface Run {
   cache: string;
   env: Record<string, string>;
   seconds: number;
+}
+
+function reportOn(worker: BootedWorker, timedOut: boolean): Report {
+  const { exited, died, output } = worker;
+  return { started: true, tests: [], problems: [], unhandled: [], exited, died, timedOut, output, memory: process.memoryUsage.rss() };
 }
 
 class SuiteServer {
@@ -93,6 +100,7 @@ class SuiteServer {
     }, seconds * 1000);
     try {
       await worker.ready;
+      if (!worker.isAlive) return { ...reportOn(worker, timedOut), started: false };
       worker.tell({ evals: "begin", env });
       this.next = worker;
       // Sources may have changed since the last grader.
@@ -103,14 +111,10 @@ class SuiteServer {
       const { unhandledErrors } = await vitest.runTestSpecifications([specification]);
       const { testModule } = specification;
       return {
+        ...reportOn(worker, timedOut),
         tests: testModule === undefined ? [] : testsOf(testModule),
         problems: testModule === undefined ? [] : testModule.errors().map(described),
         unhandled: unhandledErrors.map((error) => described(error as object)),
-        exited: worker.exited,
-        died: worker.died,
-        timedOut,
-        output: worker.output,
-        memory: process.memoryUsage.rss(),
       };
     } finally {
       clearTimeout(timer);

@@ -6,6 +6,7 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { EventEmitter } from "node:events";
+import { constants } from "node:os";
 import type { PoolRunnerInitializer, PoolWorker } from "vitest/node";
 
 import { isOurs, type ToWorker } from "./messages.js";
@@ -58,7 +59,7 @@ export class BootedWorker {
       this.events.emit("exit");
     });
     this.child.on("exit", (code, signal) => {
-      if (!this.killed) this.died ??= signal === null ? `exit code ${code}` : `signal ${signal}`;
+      if (!this.killed) this.died ??= endingOf(code, signal);
       resolve();
       this.events.emit("exit");
     });
@@ -108,6 +109,12 @@ export class BootedWorker {
       // It is gone already.
     }
   }
+}
+
+/** A launcher reports a signal as 128 plus its number. */
+function endingOf(code: number | null, signal: string | null): string {
+  const name = signal ?? Object.entries(constants.signals).find(([, number]) => number === (code ?? 0) - 128)?.[0];
+  return name === undefined ? `exit code ${code}` : `signal ${name}`;
 }
 
 /** A pool of whichever worker `next` gives. */

@@ -11,4 +11,6 @@ def test_installs_the_component(files):
 
 def test_uses_it(files):
     assert "convex/convex.config.ts" in files
-    assert any("@convex-dev/rate-limiter" in imports(text) for path, text in files.items() if path.startswith("convex/"))
+    assert any(
+        "@convex-dev/rate-limiter" in imports(text) for path, text in files.items() if path.startswith("convex/")
+    )

@@ -5,4 +5,5 @@ def test_counts(app):
 
 def test_there_are_own_tests(files):
     text = files["convex/counter.test.ts"]
-    assert "toBe(3)" in text and "convexTest(" in text
+    assert "toBe(3)" in text
+    assert "convexTest(" in text
