@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import cage, collect, durability, engine, grading, plugin_import, scores_reads, search
+from benchmarks import cage, collect, durability, engine, grading, plugin_import, scores_reads, search, vitest_grader
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "plugin_import": plugin_import.figures,
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "search": search.figures,
     "cage": cage.figures,
     "grading": grading.figures,
+    "vitest_grader": vitest_grader.figures,
     "scores_reads": scores_reads.figures,
 }
 

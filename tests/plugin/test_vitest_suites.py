@@ -225,8 +225,7 @@ export const pry = action({
     }
     for (let pid = 2; pid < 100; pid++) {
       try {
-        process.kill(pid, "SIGKILL");
-        seen.push(`killed ${pid}`);
+        process.kill(pid, "SIGKILL"); // Threads of this process have numbers, too; a first process ignores it.
       } catch {
         // Nobody there.
       }
