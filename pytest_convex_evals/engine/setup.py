@@ -91,7 +91,7 @@ def ensure_toolchain(say: Say = lambda _: None, *, root: Path | None = None, for
             if force:
                 shutil.rmtree(folder, ignore_errors=True)
             if not folder.is_dir():
-                say("installing the npm packages of the toolchain (once, about 180 MB)")
+                say("installing the npm packages of the toolchain (once, about 220 MB)")
                 _install(node, folder)
             if not dist.is_dir():
                 say("bundling the engine")
