@@ -20,7 +20,7 @@ define attempt
 	@$(2) || { echo; echo "set-up failed: $(1)"; echo "  command:    $(2)"; echo "  what to do: $(3)"; exit 1; }
 endef
 
-.PHONY: help setup cage evals test lint types format compat bench fuzz soak durability differential hostile vitest lock clean
+.PHONY: help setup cage evals test lint types format compat bench fuzz soak durability differential faults kills hostile vitest lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -84,6 +84,12 @@ durability: setup ## 200 kills under load with a data folder; DURABILITY_SEED=N 
 
 differential: setup ## every push by the real CLI and by the toolchain worker, compared
 	@DIFFERENTIAL=1 $(BIN)/pytest tests/engine/test_warm_push.py -q $(ARGS)
+
+faults: setup ## 1,000 cells against a provider with every fault; FAULT_SEED=N repeats the order
+	@FAULT_CALLS=1000 $(BIN)/pytest tests/faults/test_provider_faults.py -q $(ARGS)
+
+kills: setup ## 200 kills of controllers, workers and generation children, each resumed; KILLS_SEED=N repeats a series
+	@KILLS=200 $(BIN)/pytest tests/faults/test_kills.py -q -s $(ARGS)
 
 hostile: setup ## hostile submissions at every level of the cage that this machine has
 	@HOSTILE=all $(BIN)/pytest tests/hostile -n 2 $(ARGS)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import cage, collect, durability, engine, grading, plugin_import, scores_reads, search, vitest_grader
+from benchmarks import (
+    cage,
+    collect,
+    durability,
+    engine,
+    grading,
+    plugin_import,
+    runs,
+    scores_reads,
+    search,
+    vitest_grader,
+)
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "plugin_import": plugin_import.figures,
@@ -16,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cage": cage.figures,
     "grading": grading.figures,
     "vitest_grader": vitest_grader.figures,
+    "runs": runs.figures,
     "scores_reads": scores_reads.figures,
 }
 

@@ -17,9 +17,12 @@ from pytest_convex_evals.options import flags_given
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
-    from pytest_convex_evals.session import Controller, Plan, WorkerSide
+    from pytest_convex_evals.controller import Controller
+    from pytest_convex_evals.session import Plan
+    from pytest_convex_evals.worker_side import WorkerSide
 
 WORKER_INPUT = "convex_evals_plan"
+WORKER_LOOP = "convex_evals_loop"
 _DEFERRED = pytest.StashKey[str]()
 _WORKER: pytest.StashKey[WorkerSide] = pytest.StashKey()
 _CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
@@ -32,7 +35,11 @@ def configure(config: pytest.Config) -> None:
         if handed is not None:
             from pytest_convex_evals.session import Plan
 
-            _install_worker(config, Plan.from_json(handed))
+            worker = _install_worker(config, Plan.from_json(handed), config.workerinput["workerid"])
+            if config.workerinput.get(WORKER_LOOP):
+                from pytest_convex_evals.loops import WorkerLoop
+
+                config.pluginmanager.register(WorkerLoop(worker.close), "convex-evals-loop")
         return
     if flags_given(config) or any(parse_node_id(argument) for argument in config.args) or _workers_need_us(config):
         try:
@@ -74,22 +81,24 @@ def active_worker(config: pytest.Config) -> WorkerSide | None:
 
 
 def _activate(config: pytest.Config) -> WorkerSide:
+    from pytest_convex_evals.controller import Controller
     from pytest_convex_evals.controller_hooks import ControllerHooks
     from pytest_convex_evals.models.registry import key_variables, registry
     from pytest_convex_evals.session import make_plan, take_keys_away
 
-    plan, controller = make_plan(config)
+    prepared = make_plan(config)
+    controller = Controller(prepared, config.rootpath, list(config.invocation_params.args))
     controller.taken = take_keys_away(key_variables(registry(config.rootpath)))
     config.stash[_CONTROLLER] = controller
     config.pluginmanager.register(ControllerHooks(controller, config), "convex-evals-controller")
-    return _install_worker(config, plan)
+    return _install_worker(config, prepared.plan)
 
 
-def _install_worker(config: pytest.Config, plan: Plan) -> WorkerSide:
-    from pytest_convex_evals.session import WorkerSide
+def _install_worker(config: pytest.Config, plan: Plan, name: str = "main") -> WorkerSide:
+    from pytest_convex_evals.worker_side import WorkerSide
 
     loader = cast("Loader | None", config.pluginmanager.rewrite_hook)
-    worker = WorkerSide(plan, loader, config.rootpath)
+    worker = WorkerSide(plan, loader, config.rootpath, name)
     config.stash[_WORKER] = worker
     return worker
 
@@ -101,4 +110,5 @@ def unconfigure(config: pytest.Config) -> None:
         return
     worker.close()
     if _CONTROLLER in config.stash:
+        config.stash[_CONTROLLER].release()
         config.stash[_CONTROLLER].restore_environment()

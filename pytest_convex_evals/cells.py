@@ -11,8 +11,8 @@ from dataclasses import dataclass
 TASK_FILE = "TASK.txt"
 SUBMISSION_FOLDERS = frozenset({"answer", "wrong", "node_modules"})
 """Folders beside a TASK.txt that hold submissions and packages, never tests."""
-REFERENCE, WRONG, EMPTY = "reference", "wrong", "empty"
-BUILT_IN = (REFERENCE, WRONG, EMPTY)
+REFERENCE, WRONG, EMPTY, REPLAY = "reference", "wrong", "empty", "replay"
+BUILT_IN = (REFERENCE, WRONG, EMPTY, REPLAY)
 EMPTY_KINDS = ("no-files", "no-functions")
 """An answer without files, and the reference's package.json with an empty convex/."""
 
@@ -27,7 +27,7 @@ class Cell:
     category: str
     name: str
     submitter: str
-    """A model, `reference`, `wrong:slug` or `empty:kind`."""
+    """A model, `reference`, `wrong:slug`, `empty:kind` or `replay:run:model`."""
     experiment: str
     repeat: int = 1
 
@@ -38,13 +38,13 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """`reference`, `wrong`, `empty` or `model`."""
+        """`reference`, `wrong`, `empty`, `replay` or `model`."""
         head = self.submitter.partition(":")[0]
         return head if head in BUILT_IN else "model"
 
     @property
     def slug(self) -> str:
-        """What stands behind the colon of `wrong:slug` and `empty:kind`."""
+        """What stands behind the colon of `wrong:slug`, `empty:kind` and `replay:run:model`."""
         return self.submitter.partition(":")[2]
 
     @property
@@ -56,6 +56,11 @@ class Cell:
     def item_name(self) -> str:
         """The last part of the item id."""
         return f"{self.name}[{self.label}]"
+
+    @property
+    def key(self) -> str:
+        """Which cell of its run."""
+        return f"{self.eval_id}[{self.label}]"
 
     @property
     def folder(self) -> str:

@@ -14,18 +14,21 @@ from pytest_convex_evals.activation import active_worker
 from pytest_convex_evals.cells import (
     EMPTY,
     EMPTY_KINDS,
+    REPLAY,
     SUBMISSION_FOLDERS,
     TASK_FILE,
     WRONG,
     Cell,
     PastedId,
+    split_label,
 )
 from pytest_convex_evals.errors import BrokenEval
 
 if TYPE_CHECKING:
     from pytest_convex_evals.records import CellRecord
-    from pytest_convex_evals.session import Plan, WorkerSide
+    from pytest_convex_evals.session import Plan
     from pytest_convex_evals.suite.evals import Eval
+    from pytest_convex_evals.worker_side import WorkerSide
 
 
 def ignored(path: Path) -> bool:
@@ -86,22 +89,39 @@ def cells_of(plan: Plan, root: Path, category: str, name: str, pasted: list[Past
     wanted = {
         (submitter, repeat): None
         for model in plan.settings.models
-        for submitter in _submitters(model, root)
-        for repeat in range(1, plan.settings.repeats + 1)
+        for submitter, repeat in _submitters(plan, model, root, f"{category}/{name}")
     }
     wanted |= {(entry.submitter, entry.repeat): None for entry in pasted if entry.name == name}
     for submitter, repeat in wanted:
         yield Cell(category, name, submitter, plan.settings.experiment, repeat)
 
 
-def _submitters(model: str, root: Path) -> list[str]:
+def _submitters(plan: Plan, model: str, root: Path, eval_id: str) -> list[tuple[str, int]]:
+    """Who hands something in for a name of the settings, and which repeat it is."""
+    if model.partition(":")[0] == REPLAY:
+        # As many as the run had, whatever the settings say about repeats.
+        return [split_label(label) for label in plan.given.get(eval_id, ()) if label.startswith(f"{model}:")]
+    submitters = [model]
     if model == WRONG:
         from pytest_convex_evals.suite.wrong import wrong_slugs
 
-        return [f"{WRONG}:{slug}" for slug in wrong_slugs(root)]
-    if model == EMPTY:
-        return [f"{EMPTY}:{kind}" for kind in EMPTY_KINDS]
-    return [model]
+        submitters = [f"{WRONG}:{slug}" for slug in wrong_slugs(root)]
+    elif model == EMPTY:
+        submitters = [f"{EMPTY}:{kind}" for kind in EMPTY_KINDS]
+    return [(submitter, repeat) for submitter in submitters for repeat in range(1, plan.settings.repeats + 1)]
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Cells that an earlier run rules out; what is not ours stays."""
+    worker = active_worker(config)
+    if worker is None or worker.plan.only is None:
+        return
+    only, dropped, kept = worker.plan.only, list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        (dropped if isinstance(item, EvalItem) and item.cell.key not in only else kept).append(item)
+    if dropped:
+        items[:] = kept
+        config.hook.pytest_deselected(items=dropped)
 
 
 class CellError(Exception):

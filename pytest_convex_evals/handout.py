@@ -1,56 +1,106 @@
-"""Which worker gets which cell: the longest first, one at a time, to whoever is free.
+"""Which worker gets which cell: those that are ready, the longest first, to whoever is free.
 
-A worker of xdist begins an item only when it knows the next one, so each holds two cells: the one that it works on and
-the one after it. Sessions without evals, and other ways of distribution (`--dist`), are left to xdist.
+A worker holds one cell. It gets a second one in advance only while there are more ready cells than workers, so that no
+cell waits behind a long one while somebody is free (`worker_loop.py` begins a cell without knowing the next). Sessions
+without evals, and other ways of distribution (`--dist`), are left to xdist.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdist.scheduler import LoadScheduling  # type: ignore[import-untyped]
 
-_HELD = 2
+from pytest_convex_evals.readiness import Readiness
 
 
 class HandOut(LoadScheduling):  # type: ignore[misc]
-    """xdist's own bookkeeping with another order."""
+    """xdist's own bookkeeping with another order; answers arrive in a thread of their own, hence the lock."""
 
-    def __init__(self, config: Any, log: Any, order: Callable[[Sequence[str]], list[int] | None]) -> None:
+    collection: list[str] | None
+
+    def __init__(self, config: Any, log: Any, readiness: Callable[[], Readiness | None]) -> None:
         super().__init__(config, log)
-        self._order = order
-        self._begun, self._ours = False, False
+        self._find = readiness
+        self._readiness: Readiness | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def tests_finished(self) -> bool:
+        """Everything was handed out and is done."""
+        if self._readiness is None:
+            return bool(super().tests_finished)
+        with self._lock:
+            return self._readiness.exhausted and not any(self.node2pending.values())
+
+    @property
+    def has_pending(self) -> bool:
+        """Something is still to be done."""
+        if self._readiness is None:
+            return bool(super().has_pending)
+        return not self.tests_finished
 
     def schedule(self) -> None:
         """Called when all workers have collected, and again when one is replaced."""
-        ids: list[str] = next(iter(self.node2collection.values()), [])
-        first = not self._begun and self._check_nodes_have_same_collection()
-        self._begun = True
-        order = self._order(ids) if first else None
-        if order is None:
+        if self._readiness is None and self.collection is None and self._check_nodes_have_same_collection():
+            self._readiness = self._find()
+            if self._readiness is not None:
+                self.collection = next(iter(self.node2collection.values()))
+                self._readiness.on_change = self._feed
+        if self._readiness is None:
             super().schedule()
-            return
-        self._ours, self.collection, self.pending = True, ids, order
-        # Forth and back, so that whoever got the longest cell gets the shortest of the first ones too.
-        for node in [*self.nodes, *reversed(self.nodes)]:
-            self._send_tests(node, 1)
-        if not self.pending:
-            for node in self.nodes:
-                node.shutdown()
+        else:
+            self._feed()
 
     def check_schedule(self, node: Any, duration: float = 0) -> None:
         """A worker may be free."""
-        if not self._ours:
+        if self._readiness is None:
             super().check_schedule(node, duration)
-        elif not node.shutting_down:
-            if self.pending:
-                self._send_tests(node, _HELD - len(self.node2pending[node]))
-            else:
-                node.shutdown()
+        else:
+            self._feed()
 
+    def mark_test_pending(self, item: str) -> None:
+        """Somebody wants an item to run again."""
+        if self._readiness is None:
+            super().mark_test_pending(item)
+            return
+        assert self.collection is not None
+        self._readiness.give_back(self.collection.index(item))
+        self._feed()
 
-def longest_first(ids: Sequence[str], seconds: Callable[[str], float | None]) -> list[int]:
-    """Indices in the order of hand-out; what was never measured goes first, because it may be long."""
-    expected = [seconds(node_id) for node_id in ids]
-    return sorted(range(len(ids)), key=lambda at: (expected[at] is not None, -(expected[at] or 0.0), at))
+    def remove_node(self, node: Any) -> str | None:
+        """A worker has ended; what it was working on when it died."""
+        if self._readiness is None:
+            crashed: str | None = super().remove_node(node)
+            return crashed
+        with self._lock:
+            held: Sequence[int] = self.node2pending.pop(node)
+            # One that ended in order had nothing in its hands, only something on the way to it.
+            died = not hasattr(node, "workeroutput")
+            for index in held[1:] if died else held:
+                self._readiness.give_back(index)
+            self._feed()
+        return self.collection[held[0]] if died and held and self.collection is not None else None
+
+    def _feed(self) -> None:
+        """Whoever is free gets a cell; when nothing is left to hand out, workers may end."""
+        assert self._readiness is not None
+        with self._lock:
+            nodes = [node for node in self.nodes if not node.shutting_down]
+            for most in (0, 1):
+                for node in nodes:
+                    enough = most == 0 or self._readiness.ready > len(nodes)
+                    if len(self.node2pending[node]) <= most and enough:
+                        self._send(node)
+            if self._readiness.exhausted:
+                for node in nodes:
+                    node.shutdown()
+
+    def _send(self, node: Any) -> None:
+        assert self._readiness is not None
+        index = self._readiness.take()
+        if index is not None:
+            self.node2pending[node].append(index)
+            node.send_runtest_some([index])

@@ -16,7 +16,7 @@ from pytest_convex_evals.cells import REFERENCE
 from pytest_convex_evals.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pytest
 
@@ -40,6 +40,8 @@ class Option:
     environment: str = ""
     metavar: str = ""
     repeatable: bool = False
+    switch: bool = False
+    """The flag takes no value and means `yes`."""
 
     @property
     def ini(self) -> str:
@@ -59,8 +61,8 @@ OPTIONS = (
         "models",
         REFERENCE,
         "who answers: models of the registry (see `convex-evals models`), ids that litellm can route, or the "
-        "built-in submitters reference (the answers of the suite), wrong (submissions that must fail) and "
-        "empty; comma lists, repeatable",
+        "built-in submitters reference (the answers of the suite), wrong (submissions that must fail), empty "
+        "and replay:RUN (what models handed in in an earlier run); comma lists, repeatable",
         flag="--models",
         environment="MODELS",
         metavar="NAMES",
@@ -77,8 +79,8 @@ OPTIONS = (
     Option(
         "experiment",
         "default",
-        "the named condition: default (guidelines in the prompt), no_guidelines, or a name of your own "
-        "together with --evals-guidelines",
+        "the named condition: default (guidelines in the prompt), no_guidelines, web_search (by the provider itself), "
+        "web_search_no_guidelines, or a name of your own together with --evals-guidelines",
         flag="--evals-experiment",
         environment="EVALS_EXPERIMENT",
         metavar="NAME",
@@ -121,6 +123,60 @@ OPTIONS = (
         flag="--evals-concurrency",
         metavar="N",
     ),
+    Option(
+        "budget",
+        "",
+        "the most that all calls of the session together may cost, in USD: reserved before each call, settled after "
+        "it; what no longer fits is not run; models of unknown price are refused",
+        flag="--evals-budget",
+        metavar="USD",
+    ),
+    Option(
+        "yes",
+        "no",
+        "buy without asking, also when the estimate is above the threshold; in CI and without a terminal nobody is "
+        "asked",
+        flag="--evals-yes",
+        switch=True,
+    ),
+    Option(
+        "resume",
+        "",
+        "go on with a run, by the start of its id or `latest`: only its cells that have no verdict are run, with its "
+        "settings, in its folder and journal",
+        flag="--evals-resume",
+        metavar="RUN",
+    ),
+    Option(
+        "resume_errors",
+        "again",
+        "what --evals-resume does with cells that ended with an error: again (an error is no verdict) or keep",
+        flag="--evals-resume-errors",
+        metavar="WHAT",
+    ),
+    Option(
+        "regrade",
+        "",
+        "grade the stored submissions of a run again, as new attempts of that run, without a key and without calls",
+        flag="--evals-regrade",
+        metavar="RUN",
+    ),
+    Option(
+        "failed_in",
+        "",
+        "only the cells that failed or ended with an error in that run; models and experiment are that run's unless "
+        "given",
+        flag="--evals-failed-in",
+        metavar="RUN",
+    ),
+    Option(
+        "rehearsal",
+        "",
+        "how --models replay:RUN answers: latency=FACTOR of the recorded one, faults=SHARE of the answers, "
+        "in_flight=N, seed=N",
+        environment="EVALS_REHEARSAL",
+        metavar="HOW",
+    ),
     Option("dir", ".evals", "the run store", flag="--evals-dir", metavar="DIR"),
     Option(
         "outputs",
@@ -135,8 +191,10 @@ EXECUTION_MODE = "EVALS_EXECUTION_MODE"
 """`answer` means `--models reference`."""
 
 BACKENDS = ("embedded",)
+RESUME_ERRORS = ("again", "keep")
 SANDBOXES = (AUTO, "bwrap", "namespaces", "node")
-EXPERIMENTS = ("default", "no_guidelines")
+WEB_SEARCH = ("web_search", "web_search_no_guidelines")
+EXPERIMENTS = ("default", "no_guidelines", *WEB_SEARCH)
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
@@ -160,14 +218,33 @@ class Settings:
     """How often each cell is run."""
     concurrency: int
     """Model calls in flight per provider."""
+    budget: float | None
+    """USD for all calls of the session; None: no limit."""
+    yes: bool
+    """Nobody is asked before money is spent."""
     dir: str
     """Absolute path of the run store."""
     outputs: str
     """Absolute path for graded submissions; empty for the run store."""
+    resume: str = ""
+    """The run to go on with; empty for a new one."""
+    resume_errors: str = "again"
+    """Whether errors of that run count as verdicts: `again` or `keep`."""
+    regrade: str = ""
+    """The run whose submissions are graded again; empty for none."""
+    failed_in: str = ""
+    """The run whose failures and errors are selected; empty for none."""
+    rehearsal: str = ""
+    """How replayed answers arrive; empty: all at once."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each value that is not a default came from."""
     warnings: tuple[str, ...] = ()
     """What was ignored, and why."""
+
+    @property
+    def web_search(self) -> bool:
+        """Models search the web by what their provider offers."""
+        return self.experiment in WEB_SEARCH
 
     def as_json(self) -> dict[str, Any]:
         """Plain values only; `Settings(**it)` is the way back, up to the type of sequences."""
@@ -187,14 +264,11 @@ def add_options(parser: pytest.Parser) -> None:
         default = f" (default: {option.default})" if option.default else ""
         where = f" [environment: {option.environment}]" if option.environment else ""
         if option.flag:
-            group.addoption(
-                option.flag,
-                dest=option.dest,
-                action="append" if option.repeatable else "store",
-                default=None,
-                metavar=option.metavar,
-                help=f"{option.help}{default}{where} [ini: {option.ini}]",
-            )
+            kind: dict[str, Any] = {"action": "append" if option.repeatable else "store", "metavar": option.metavar}
+            if option.switch:
+                kind = {"action": "store_const", "const": "yes"}
+            text = f"{option.help}{default}{where} [ini: {option.ini}]"
+            group.addoption(option.flag, dest=option.dest, default=None, help=text, **kind)
         parser.addini(option.ini, f"{option.help}{default}", type="string", default="")
 
 
@@ -305,11 +379,24 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         sandbox=_one_of(get("sandbox"), SANDBOXES, "sandbox"),
         repeats=_positive(get("repeats"), "repeats"),
         concurrency=_positive(get("concurrency"), "concurrency"),
+        budget=_amount(get("budget"), "budget"),
+        yes=_yes(get("yes"), "yes"),
+        **_earlier(get),
+        rehearsal=get("rehearsal").text,
         dir=folder("dir"),
         outputs=folder("outputs") if get("outputs").text else "",
         sources={name: value.source for name, value in found.items()},
         warnings=environment.warnings,
     )
+
+
+def _earlier(get: Callable[[str], Value]) -> dict[str, str]:
+    """The settings that name an earlier run: one at most, because each says what is to be run."""
+    given = {name: get(name).text for name in ("resume", "regrade", "failed_in")}
+    flags = [f"--evals-{name.replace('_', '-')}" for name, text in given.items() if text]
+    if len(flags) > 1:
+        raise SettingsError(f"{' and '.join(flags)} exclude each other.\n  what to do: give one of them")
+    return given | {"resume_errors": _one_of(get("resume_errors"), RESUME_ERRORS, "treatment of errors")}
 
 
 def _names(value: Value) -> tuple[str, ...]:
@@ -363,6 +450,26 @@ def _positive(value: Value, what: str) -> int:
             "  what to do: give a number such as 3, or leave the setting out"
         )
     return int(value.text)
+
+
+def _amount(value: Value, what: str) -> float | None:
+    if not value.text and value.source == "default":
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value.text) or float(value.text) <= 0:
+        raise SettingsError(
+            f"{what} must be an amount in USD above 0, not {value.text!r} ({value.source}).\n"
+            "  what to do: give a number such as 2.50, or leave the setting out"
+        )
+    return float(value.text)
+
+
+def _yes(value: Value, what: str) -> bool:
+    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if value.text.lower() not in known:
+        raise SettingsError(
+            f"{what} must be yes or no, not {value.text!r} ({value.source}).\n  what to do: correct it, or leave it out"
+        )
+    return known[value.text.lower()]
 
 
 def _absolute(value: Value, rootpath: Path, here: Path, what: str) -> Path:

@@ -77,10 +77,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Broken evals among the selected ones become collection errors."""
+    """Cells that an earlier run rules out are deselected; broken evals among the others become collection errors."""
     if active_worker(config) is not None:
-        from pytest_convex_evals.collection import drop_broken
+        from pytest_convex_evals.collection import deselect, drop_broken
 
+        deselect(config, items)
         drop_broken(session, items)
 
 

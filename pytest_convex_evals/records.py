@@ -136,6 +136,21 @@ class StepRecord(Frozen):
     """What was ignored or changed by rule."""
 
 
+class AttemptRecord(Frozen):
+    """One call that brought no answer."""
+
+    cause: str
+    """What kind of trouble, or `refused`."""
+    reason: str
+    """What happened."""
+    status: int | None = None
+    """Of HTTP; None: there was none."""
+    duration_s: float
+    """Wall time of the call."""
+    waited_s: float = 0.0
+    """The pause after it."""
+
+
 class GenerationRecord(Frozen):
     """The model call behind a submission."""
 
@@ -146,7 +161,7 @@ class GenerationRecord(Frozen):
     answered_by: str | None
     """The model name in the response; None when the response has none."""
     parameters: dict[str, object]
-    """What was really sent beside messages and key."""
+    """What was asked for beside messages and key."""
     finish_reason: str | None
     """As the provider said it."""
     input_tokens: int | None
@@ -159,8 +174,20 @@ class GenerationRecord(Frozen):
     """Part of the input tokens; None: the provider did not say."""
     cost_usd: float | None
     """None: unknown."""
+    cost_source: Literal["provider", "registry", "litellm"] | None = None
+    """The reply itself, the prices of models.toml, or litellm's map; None: unknown, or an answer of format 1."""
     duration_s: float
-    """Wall time of the call."""
+    """Wall time of the call that was answered, without waiting."""
+    first_token_s: float | None = None
+    """Until the first piece of the answer or of its reasoning; None: there was none."""
+    attempts: tuple[AttemptRecord, ...] = ()
+    """The calls before it that brought no answer."""
+    served_by: str | None = None
+    """Who ran the model, where an aggregator says so."""
+    sent: dict[str, object] = Field(default_factory=dict)
+    """The body of the request as it went over the wire, without the prompt."""
+    searches: int | None = None
+    """Web searches that the provider made; None: it did not say."""
     reused: bool = False
     """The answer came from the store; nothing was paid for it in this run."""
 
@@ -217,6 +244,8 @@ class CellRecord(Frozen):
     """The level of isolation that was reached; `none` where no submitted code ran."""
     fingerprint: str
     """Of everything that decides the verdict."""
+    fingerprint_parts: dict[str, str] = {}
+    """The fingerprint by what it is made of, so that a change can be named; empty in records of earlier versions."""
     folder: str
     """The attempt's folder, relative to the run's output folder; empty when there is none."""
     started_at: str
@@ -233,3 +262,12 @@ class CellRecord(Frozen):
     def label(self) -> str:
         """What stands in the brackets of the item id."""
         return self.model if self.repeat == 1 else f"{self.model}+{self.repeat}"
+
+    @property
+    def key(self) -> str:
+        """Which cell of its run."""
+        return f"{self.eval}[{self.label}]"
+
+    def without_steps(self) -> CellRecord:
+        """The same without its heavy part, for whoever keeps many."""
+        return self.model_copy(update={"steps": ()})

@@ -83,7 +83,9 @@ def status_word(record: CellRecord) -> str:
     return f"{record.verdict.outcome.upper()}{tail} {record.grading_s:.1f} s"
 
 
-def summary_lines(records: Sequence[CellRecord], outputs: str, missing: int, command: Sequence[str]) -> Iterator[str]:
+def summary_lines(
+    records: Sequence[CellRecord], outputs: str, missing: int, command: Sequence[str], run_id: str
+) -> Iterator[str]:
     """By model and category; failures, then errors apart; at last what to run next."""
     if records:
         yield from _table(records)
@@ -102,7 +104,7 @@ def summary_lines(records: Sequence[CellRecord], outputs: str, missing: int, com
         yield ""
         yield f"not run: {missing} cells have no verdict"
     yield ""
-    yield from _next_lines(records, missing, command)
+    yield from _next_lines(records, missing, command, run_id)
 
 
 def _problem_lines(record: CellRecord, outputs: str) -> Iterator[str]:
@@ -149,12 +151,32 @@ def _score(records: Sequence[CellRecord]) -> str:
     return f"{100 * counts['passed'] / graded:.1f} %" if graded else "-"
 
 
-def _next_lines(records: Sequence[CellRecord], missing: int, command: Sequence[str]) -> Iterator[str]:
-    if missing or any(record.verdict.outcome != "passed" for record in records):
-        again = [part for part in command if part not in {"--lf", "--last-failed"}]
-        yield f"run what did not pass again:  {shlex.join(['pytest', *again, '--lf'])}"
+_ONCE = {"--lf", "--last-failed"}
+_ONCE_WITH_VALUE = ("--evals-resume", "--evals-regrade", "--evals-failed-in")
+
+
+def repeatable(command: Sequence[str]) -> list[str]:
+    """A command without what it says about earlier runs."""
+    kept: list[str] = []
+    skip = False
+    for part in command:
+        if skip:
+            skip = False
+        elif part in _ONCE_WITH_VALUE:
+            skip = True
+        elif part not in _ONCE and not part.startswith(tuple(f"{flag}=" for flag in _ONCE_WITH_VALUE)):
+            kept.append(part)
+    return kept
+
+
+def _next_lines(records: Sequence[CellRecord], missing: int, command: Sequence[str], run_id: str) -> Iterator[str]:
+    again = ["pytest", *repeatable(command)]
+    if missing or any(record.verdict.outcome == "error" for record in records):
+        yield f"go on with this run:          {shlex.join([*again, '--evals-resume', run_id[:8]])}"
+    if any(record.verdict.outcome != "passed" for record in records):
+        yield f"run what did not pass again:  {shlex.join([*again, '--lf'])}"
     if records:
-        yield f"look at this run again:       convex-evals show {records[0].run_id[:8]}"
+        yield f"look at this run again:       convex-evals show {run_id[:8]}"
     if all(record.generation is None for record in records):
         example = f"{records[0].node_id.partition('/')[0]} --models gpt-5 -k {records[0].name}" if records else "evals"
         yield f"run a real model:             OPENAI_API_KEY=… pytest {example}"

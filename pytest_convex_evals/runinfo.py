@@ -21,6 +21,7 @@ def describe_run(run_id: str, settings: Settings, rootpath: Path) -> dict[str, A
     return {
         "run_id": run_id,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "root": str(rootpath),
         "settings": settings.as_json(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
         "platform": f"{platform.system()} {platform.machine()}",

@@ -21,7 +21,7 @@ from pytest_convex_evals.records import CellRecord, Errored, Expectation, Failed
 from pytest_convex_evals.store.runs import RunFolder
 from pytest_convex_evals.submission import Submission
 from pytest_convex_evals.suite.evals import Eval
-from pytest_convex_evals.suite.fingerprint import cell_fingerprint
+from pytest_convex_evals.suite.fingerprint import fingerprint_parts, joined_fingerprint
 from pytest_convex_evals.suite.wrong import WrongSubmission, load_wrong
 
 
@@ -37,6 +37,8 @@ class CellGrader:
     """Loads graders; pytest's own gives messages as pytest writes them."""
     submit: Callable[[Eval, Cell], Submission]
     """Where submissions come from."""
+    entered: Callable[[str], None] = lambda _: None
+    """Told the name of each step that begins."""
 
     def grade(self, item: Eval, cell: Cell, node_id: str) -> CellRecord:
         """The record of a cell; whatever happens, there is one."""
@@ -91,7 +93,7 @@ class CellGrader:
     def _run_pipeline(self, item: Eval, submission: Submission, graded: Graded) -> Graded:
         if submission.answer_text is not None:
             write_atomically(graded.folder / "answer.md", submission.answer_text, durable=False)
-        bench = Bench(item, submission, graded.folder, self.tools)
+        bench = Bench(item, submission, graded.folder, self.tools, entered=self.entered)
         try:
             steps = run_steps(steps_of(item, self.loader), bench)
         finally:
@@ -142,6 +144,7 @@ def _crashed(step: StepRecord) -> StepRecord:
 
 def _common(item: Eval, cell: Cell, node_id: str, run: RunFolder, guidelines: str) -> dict[str, Any]:
     """What a record says whether or not the cell was graded."""
+    parts = fingerprint_parts(item, guidelines)
     return {
         "run_id": run.id,
         "eval": cell.eval_id,
@@ -155,7 +158,8 @@ def _common(item: Eval, cell: Cell, node_id: str, run: RunFolder, guidelines: st
         "backend": "none" if item.pipeline == "static" else "embedded",
         "backend_version": "",
         "sandbox": "none",
-        "fingerprint": cell_fingerprint(item, guidelines),
+        "fingerprint": joined_fingerprint(parts),
+        "fingerprint_parts": parts,
         "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
 

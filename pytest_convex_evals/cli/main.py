@@ -18,6 +18,7 @@ how to begin:
   pytest evals                              grade the reference answers, free of cost
   OPENAI_API_KEY=… pytest evals --models gpt-5 -k 004
   convex-evals show latest                  look at the newest run
+  convex-evals status latest                what of it is done, missing, stale or errored
   convex-evals backend --dir PROJECT        a Convex backend that the project is pushed to whenever it changes
 """
 _LAST_PORT = 65_535
@@ -64,6 +65,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     show.add_argument("-k", dest="pattern", default="", help="only cells whose eval or model contains this text")
     show.set_defaults(run=_show)
+
+    status = commands.add_parser(
+        "status", parents=[store], help="what of a run is done, missing, stale or errored, evals by models"
+    )
+    status.add_argument(
+        "run_id", nargs="?", default="latest", metavar="RUN", help="the start of a run id; default: latest"
+    )
+    status.add_argument("--json", action="store_true", help="for programs")
+    status.set_defaults(run=_status)
 
     cache = commands.add_parser("cache", help="what set-up and grading keep on disk; `cache prune` frees the space")
     cache.set_defaults(run=_cache)
@@ -160,6 +170,12 @@ def _show(options: argparse.Namespace) -> int:
     from pytest_convex_evals.cli.runs import show_run
 
     return show_run(options.evals_dir, options.run_id, options.pattern)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.status import show_status
+
+    return show_status(options.evals_dir, options.run_id, as_json=options.json)
 
 
 def _cache(_: argparse.Namespace) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from pytest_convex_evals.cli.output import say, table
 from pytest_convex_evals.errors import SettingsError
 from pytest_convex_evals.records import CellRecord, Errored, Failed
 from pytest_convex_evals.rendering import summary_lines, verdict_text
 from pytest_convex_evals.store import runs
+from pytest_convex_evals.store.history import read_description
 from pytest_convex_evals.store.journal import read_events, read_records
 
 
@@ -38,7 +37,7 @@ def list_runs(store: Path) -> int:
 
 
 def _row(folder: Path) -> tuple[str, ...]:
-    settings = _description(folder)["settings"]
+    settings = read_description(folder)["settings"]
     records = read_records(folder / "journal.jsonl")
     counts = Counter(record.verdict.outcome for record in records)
     planned = _planned(folder)
@@ -56,11 +55,11 @@ def show_run(store: Path, prefix: str, pattern: str) -> int:
     """The summary of a run, from its journal alone; with a pattern, every detail of the cells that match."""
     runs.check_format(store)
     folder = store / "runs" / runs.find_run(store, prefix)
-    description = _description(folder)
+    description = read_description(folder)
     settings = description["settings"]
     outputs = Path(settings["outputs"]) / folder.name if settings["outputs"] else folder
     records = [record for record in read_records(folder / "journal.jsonl") if _matches(record, pattern)]
-    say(f"run {folder.name}, experiment {settings['experiment']}, commit {description['git_commit'] or 'unknown'}")
+    say(f"run {folder.name}, experiment {settings['experiment']}, commit {description.get('git_commit') or 'unknown'}")
     say()
     if pattern:
         for record in records:
@@ -68,7 +67,8 @@ def show_run(store: Path, prefix: str, pattern: str) -> int:
             say()
         return 0
     missing = max(0, _planned(folder) - len(records))
-    for line in summary_lines(records, str(outputs), missing, ["evals", "--models", ",".join(settings["models"])]):
+    command = ["evals", "--models", ",".join(settings["models"])]
+    for line in summary_lines(records, str(outputs), missing, command, folder.name):
         say(line)
     return 0
 
@@ -88,22 +88,3 @@ def _matches(record: CellRecord, pattern: str) -> bool:
 def _planned(folder: Path) -> int:
     started = (event for event in read_events(folder / "journal.jsonl") if event["event"] == "run_started")
     return len(next(started, {"cells": []})["cells"])
-
-
-def _description(folder: Path) -> dict[str, Any]:
-    """What run.json says; only what is shown here must be there, so that runs of other versions can be read."""
-    path = folder / "run.json"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        settings = content["settings"]
-        models, experiment, outputs = settings["models"], settings["experiment"], settings["outputs"]
-        whole = isinstance(models, list) and all(isinstance(text, str) for text in (*models, experiment, outputs))
-        problem = "" if whole else "it does not describe a run"
-    except (ValueError, KeyError, TypeError):
-        problem = "it does not describe a run"
-    except OSError as error:
-        problem = error.strerror or str(error)
-    if problem:
-        remedy = f"its verdicts are in {folder / 'journal.jsonl'}; remove the folder if you do not need them"
-        raise SettingsError(f"{path} cannot be read: {problem}.\n  what to do: {remedy}")
-    return {"settings": settings, "git_commit": content.get("git_commit")}

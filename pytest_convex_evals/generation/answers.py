@@ -17,7 +17,7 @@ from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.files import write_atomically
 from pytest_convex_evals.generation.parser import parse_answer
 from pytest_convex_evals.generation.store import Generation, GenerationStore
-from pytest_convex_evals.records import Errored, Failed, Frozen
+from pytest_convex_evals.records import AttemptRecord, Errored, Failed, Frozen
 from pytest_convex_evals.submission import Submission
 
 if TYPE_CHECKING:
@@ -50,11 +50,21 @@ class Answer(Frozen):
     """An answer that is never reused: filtered or refused."""
     trouble: Errored | None = None
     """Why there is no answer."""
+    attempts: tuple[AttemptRecord, ...] = ()
+    """The calls that brought none."""
 
 
 def leave_answer(path: Path, answer: Answer) -> None:
     """For the worker that waits."""
     write_atomically(path, answer.model_dump_json() + "\n")
+
+
+def find_answer(path: Path) -> Answer | None:
+    """What was left; None when there is nothing, or nothing that can be read."""
+    try:
+        return Answer.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def wait_for_submission(path: Path, places: Places) -> Submission:

@@ -1,67 +1,118 @@
-"""One plain call of a model through litellm."""
+"""One call of a model through litellm, as a stream, with a deadline for each of its phases."""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import time
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from pytest_convex_evals.generation.answers import Answer
-from pytest_convex_evals.generation.causes import content_filtered, trouble_of
-from pytest_convex_evals.generation.store import Call, Generation, GenerationStore
-from pytest_convex_evals.records import Errored, GenerationRecord
+from pytest_convex_evals.generation.wire import ErrorInsideError, Exchange, NotAReplyError, install, watch
 
-CALL_TIMEOUT_S = 1_800.0
-_SHORTEST_KEY = 8
+if TYPE_CHECKING:
+    from pytest_convex_evals.generation.patience import Patience
+    from pytest_convex_evals.generation.pulse import Deadline, Pulse
+    from pytest_convex_evals.generation.store import Call
 
 
-async def buy_answer(call: Call, repeat: int, api_key: str, store: GenerationStore) -> Answer:
-    """Call the model once and keep what it said before anything else happens to it."""
+_AFTER_US_S = 60.0
+"""Deadlines of the libraries come after ours."""
+_NO_JSON = "an event of the stream is not JSON"
+
+
+class CutOffError(ConnectionError):
+    """The stream ended before the answer did."""
+
+
+@dataclass(slots=True)
+class Said:
+    """An answer as it came."""
+
+    exchange: Exchange
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    model: str | None = None
+    id: str | None = None
+    usage: Any = None
+    """As litellm translates it; only when the provider gave one, or when its protocol is not known."""
+    annotations: list[Any] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    first_token_s: float | None = None
+    duration_s: float = 0.0
+
+
+def load() -> None:
+    """Import litellm and set it up; takes seconds."""
     import litellm
+    import openai.resources  # noqa: F401 - else the first call loads it, while everybody waits
 
     litellm.suppress_debug_info = True
-    key = call.key(repeat)
+    litellm.drop_params = False
+    litellm.disable_token_counter = True  # what the provider does not say is unknown, and counting 10 MB takes minutes
+    install()
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """How long to listen, and who is told."""
+
+    pulse: Pulse
+    patience: Patience
+    left: float
+    """Seconds that remain for this cell."""
+    on_first: Callable[[float], None] = lambda _: None
+    """Gets the seconds until the first token."""
+
+    def phase(self, seconds: float, elapsed: float, what: str) -> Deadline:
+        """The deadline of a phase, or of the whole when that comes first."""
+        if self.left - elapsed < seconds:
+            return self.pulse.deadline(max(self.left - elapsed, 0.001), "no whole answer")
+        return self.pulse.deadline(max(seconds, 0.001), what)
+
+
+async def call_model(call: Call, api_key: str, listener: Listener, exchange: Exchange) -> Said:
+    """The answer; raises whatever goes wrong."""
+    watch(exchange)
+    said, started = Said(exchange), time.monotonic()
+    try:
+        async with listener.phase(listener.patience.first_token_s, 0.0, "no reply"):
+            stream = await _open(call, api_key, listener.patience)
+        try:
+            await _read(stream, said, listener, started)
+        finally:
+            await _close(stream)
+    except Exception as error:
+        if exchange.facts.garbled and not exchange.facts.finished:
+            raise NotAReplyError(_NO_JSON) from error
+        if not exchange.facts.finished or exchange.facts.error is not None:
+            raise
+        # The provider has said everything; only litellm could not read the end of it.
+        said.text = list(exchange.facts.text)
+        said.finish_reason = said.finish_reason or "stop"
+        said.notes.append(f"the end of the reply could not be read: {type(error).__name__}")
+    said.duration_s = time.monotonic() - started
+    return _believed(said)
+
+
+async def _open(call: Call, api_key: str, patience: Patience) -> Any:
+    import httpx
+    import litellm
+
     optional = {"api_key": api_key, "api_base": call.api_base}
-    started = time.monotonic()
-    try:
-        response = await litellm.acompletion(
-            model=call.litellm_id,
-            messages=call.messages,
-            timeout=CALL_TIMEOUT_S,
-            num_retries=0,
-            max_retries=0,
-            **_passed_through(call.parameters),
-            **{name: value for name, value in optional.items() if value},
-        )
-    except Exception as error:  # noqa: BLE001 - every failure of a call becomes a typed cause
-        duration = time.monotonic() - started
-        if content_filtered(error):
-            return Answer(unstored=_refused(call, repeat, key, duration, str(error)))
-        return Answer(trouble=_without_key(trouble_of(error), api_key))
-    try:
-        generation = _generation(call, repeat, key, time.monotonic() - started, response)
-    except Exception as error:  # noqa: BLE001 - a reply that makes no sense
-        return Answer(trouble=trouble_of(error))
-    record = generation.record
-    if not generation.text.strip() and not record.output_tokens and generation.refusal is None:
-        return Answer(
-            trouble=Errored(
-                cause="zero_tokens",
-                reason=f"{call.litellm_id} answered without using a token",
-                remedy="check that the provider really serves this model",
-            )
-        )
-    if generation.refusal is not None or record.finish_reason == "content_filter":
-        return Answer(unstored=generation)
-    store.put(generation)
-    return Answer(generation=key)
-
-
-def _without_key(trouble: Errored, api_key: str) -> Errored:
-    """Providers may repeat the key that they refuse; reports are shown to others."""
-    if len(api_key) < _SHORTEST_KEY:
-        return trouble
-    return trouble.model_copy(update={"reason": trouble.reason.replace(api_key, "***")})
+    return await litellm.acompletion(
+        model=call.litellm_id,
+        messages=call.messages,
+        stream=True,
+        stream_options={"include_usage": True},
+        timeout=httpx.Timeout(patience.first_token_s + _AFTER_US_S, connect=patience.connect_s),
+        num_retries=0,
+        max_retries=0,
+        **_passed_through(call.parameters),
+        **{name: value for name, value in optional.items() if value},
+    )
 
 
 def _passed_through(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -71,73 +122,64 @@ def _passed_through(parameters: dict[str, Any]) -> dict[str, Any]:
     return dict(parameters)
 
 
-def _generation(call: Call, repeat: int, key: str, duration: float, response: Any) -> Generation:
-    if not response.choices:
-        raise ValueError("the reply has no choices")
-    choice = response.choices[0]
-    message = choice.message
-    usage = getattr(response, "usage", None)
-    record = GenerationRecord(
-        key=key,
-        litellm_id=call.litellm_id,
-        answered_by=getattr(response, "model", None),
-        parameters=call.parameters,
-        finish_reason=choice.finish_reason,
-        input_tokens=_count(usage, "prompt_tokens"),
-        output_tokens=_count(usage, "completion_tokens"),
-        reasoning_tokens=_count(getattr(usage, "completion_tokens_details", None), "reasoning_tokens"),
-        cached_tokens=_count(getattr(usage, "prompt_tokens_details", None), "cached_tokens"),
-        cost_usd=_cost(call, response),
-        duration_s=round(duration, 3),
-    )
-    return Generation(
-        call=call,
-        repeat=repeat,
-        record=record,
-        text=_unicode(message.content or ""),
-        refusal=_refusal(message),
-        response=json.loads(_unicode(json.dumps(response.model_dump(), ensure_ascii=False, default=str))),
-    )
+async def _read(stream: Any, said: Said, listener: Listener, started: float) -> None:
+    pieces, patience = aiter(stream), listener.patience
+    while True:
+        elapsed = time.monotonic() - started
+        if said.first_token_s is None:
+            deadline = listener.phase(patience.first_token_s - elapsed, elapsed, "no first token")
+        else:
+            deadline = listener.phase(patience.idle_s, elapsed, "no further token")
+        try:
+            async with deadline:
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        if _take(piece, said) and said.first_token_s is None:
+            said.first_token_s = time.monotonic() - started
+            listener.on_first(said.first_token_s)
+        await asyncio.sleep(0)  # a long answer that is there already must not keep the others waiting
 
 
-def _unicode(text: str) -> str:
-    """Half a character, as cut-off answers have it, cannot be stored."""
-    return text.encode("utf-8", "replace").decode()
+def _take(piece: Any, said: Said) -> bool:
+    """Keep a piece of the answer; True when it holds something that a model wrote."""
+    said.id = getattr(piece, "id", None) or said.id
+    said.model = getattr(piece, "model", None) or said.model
+    usage = getattr(piece, "usage", None)
+    if usage is not None:
+        said.usage = usage
+    wrote = False
+    for choice in getattr(piece, "choices", None) or []:
+        delta = getattr(choice, "delta", None)
+        for name, where in (("content", said.text), ("reasoning_content", said.reasoning)):
+            text = getattr(delta, name, None)
+            if isinstance(text, str) and text:
+                where.append(text)
+                wrote = True
+        said.annotations += list(getattr(delta, "annotations", None) or [])
+        said.finish_reason = getattr(choice, "finish_reason", None) or said.finish_reason
+    return wrote
 
 
-def _refusal(message: Any) -> str | None:
-    """What the model says instead of an answer; litellm keeps it among the provider's own fields."""
-    own = getattr(message, "provider_specific_fields", None) or {}
-    said = getattr(message, "refusal", None) or own.get("refusal")
-    return _unicode(str(said)) if said else None
+async def _close(stream: Any) -> None:
+    """Give the connection back, or down, if litellm lets us."""
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        with suppress(Exception):
+            await asyncio.wait_for(close(), 1.0)
 
 
-def _refused(call: Call, repeat: int, key: str, duration: float, said: str) -> Generation:
-    record = GenerationRecord(
-        key=key,
-        litellm_id=call.litellm_id,
-        answered_by=None,
-        parameters=call.parameters,
-        finish_reason="content_filter",
-        input_tokens=None,
-        output_tokens=None,
-        cost_usd=None,
-        duration_s=round(duration, 3),
-    )
-    return Generation(call=call, repeat=repeat, record=record, text="", refusal=_unicode(said[:2_000]), response={})
-
-
-def _count(holder: object, name: str) -> int | None:
-    value = getattr(holder, name, None)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _cost(call: Call, response: Any) -> float | None:
-    """What litellm's price map says; None when it does not know the model."""
-    import litellm
-
-    try:
-        cost = litellm.completion_cost(completion_response=response, model=call.litellm_id)
-    except Exception:  # noqa: BLE001 - litellm raises a bare Exception for an unknown price
-        return None
-    return float(cost) if cost > 0 else None
+def _believed(said: Said) -> Said:
+    """Compare what litellm made of the reply with what went over the wire."""
+    facts = said.exchange.facts
+    if facts.error is not None:
+        raise ErrorInsideError("the stream brought an error")
+    if facts.garbled and not facts.finished:
+        raise NotAReplyError(_NO_JSON)
+    if facts.recognised and not facts.finished:
+        raise CutOffError("the stream ended before the answer did")
+    if facts.recognised and facts.usage is None:
+        said.usage = None
+    if not facts.recognised and said.exchange.status is not None and not said.exchange.received:
+        raise NotAReplyError("the reply is empty")
+    return said

@@ -1,89 +1,23 @@
 """The generation child: the one process that holds keys and imports litellm.
 
-It reads JSON lines from standard input: first `{"environment", "generations", "concurrency"}`, then one ticket per
-cell. For each it leaves an answer file and says so on standard output. It ends when its input ends.
+It reads JSON lines from standard input: first a greeting, then one ticket per cell, in the order of need. For each it
+leaves an answer file and says so on standard output (`events.py`). It ends when its input ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import traceback
-from pathlib import Path
-from typing import Any
 
-from pytest_convex_evals.errors import disk_trouble
-from pytest_convex_evals.generation.answers import Answer, leave_answer
-from pytest_convex_evals.generation.store import Call, GenerationStore
-from pytest_convex_evals.records import Errored, Frozen
+from pytest_convex_evals.generation.desk import Desk, GaveUpError
+from pytest_convex_evals.generation.events import Event
+from pytest_convex_evals.generation.tickets import Greeting, Ticket
 
-
-class Ticket(Frozen):
-    """One cell that needs an answer."""
-
-    answer: str
-    """Path of the answer file; given back when it is there."""
-    provider: str
-    """Calls of one provider share a limit."""
-    key_variable: str
-    """Variable with the key; empty: litellm finds it."""
-    call: Call
-    """What is sent."""
-    repeat: int
-    """Which of several calls."""
-
-
-class Greeting(Frozen):
-    """The first line."""
-
-    environment: dict[str, str]
-    """Keys, proxies and settings of providers; they come by pipe, so that no process table shows them."""
-    generations: str
-    """Folder of the generation store."""
-    concurrency: int
-    """Calls in flight per provider."""
-
-
-class Desk:
-    """Serves tickets: from the store, or by one call each."""
-
-    def __init__(self, greeting: Greeting) -> None:
-        self._environment = greeting.environment
-        self._store = GenerationStore(Path(greeting.generations))
-        self._limit = greeting.concurrency
-        self._lanes: dict[str, asyncio.Semaphore] = {}
-
-    async def serve(self, ticket: Ticket) -> dict[str, Any]:
-        """Leave the answer, and describe what happened."""
-        key = ticket.call.key(ticket.repeat)
-        reused = self._store.get(key) is not None
-        answer = Answer(generation=key, reused=True) if reused else await self._buy(ticket)
-        leave_answer(Path(ticket.answer), answer)
-        return {"done": ticket.answer, "reused": reused, "cause": answer.trouble.cause if answer.trouble else None}
-
-    async def _buy(self, ticket: Ticket) -> Answer:
-        lane = self._lanes.setdefault(ticket.provider, asyncio.Semaphore(self._limit))
-        async with lane:
-            try:
-                self._store.prove_writable()
-                key = self._environment.get(ticket.key_variable, "") if ticket.key_variable else ""
-                return await buy(ticket, key, self._store)
-            except OSError as error:
-                trouble = disk_trouble(error, "the answer")
-                return Answer(trouble=Errored(cause=trouble.cause, reason=trouble.reason, remedy=trouble.remedy))
-            except Exception as error:  # noqa: BLE001 - a defect in one answer must not take the others with it
-                traceback.print_exc()
-                reason = f"defect while {ticket.call.litellm_id} was called: {type(error).__name__}"
-                return Answer(trouble=Errored(cause="generation_child", reason=reason, remedy="look into the log"))
-
-
-async def buy(ticket: Ticket, key: str, store: GenerationStore) -> Answer:
-    """Buy one answer; litellm is loaded with the first."""
-    from pytest_convex_evals.generation.caller import buy_answer
-
-    return await buy_answer(ticket.call, ticket.repeat, key, store)
+DISK_EXIT = 74
+"""Exit code of a child that could not write an answer; starting another one does not help."""
+_LAST_WRITES_S = 1.0
 
 
 async def run() -> None:
@@ -93,19 +27,25 @@ async def run() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     greeting = Greeting.model_validate_json(await reader.readline())
     _adopt(greeting.environment)
-    desk, tasks = Desk(greeting), set[asyncio.Task[None]]()
+    desk, tasks = Desk(greeting, _say), set[asyncio.Task[None]]()
 
-    async def handle(line: bytes) -> None:
+    async def handle(ticket: Ticket) -> None:
         try:
-            _say(await desk.serve(Ticket.model_validate_json(line)))
-        except Exception:  # noqa: BLE001 - an answer that cannot be left: the lock tells whoever waits
+            await desk.serve(ticket)
+        except GaveUpError as error:
+            sys.stderr.write(f"an answer is lost: {error}\n")
+            os._exit(DISK_EXIT)
+        except Exception:  # noqa: BLE001 - a defect: the client starts another child
             traceback.print_exc()
             os._exit(1)
 
     while line := await reader.readline():
-        task = loop.create_task(handle(line))
+        task = loop.create_task(handle(Ticket.model_validate_json(line)))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+    ends = loop.time() + _LAST_WRITES_S
+    while desk.writing and loop.time() < ends:
+        await asyncio.sleep(0.01)
 
 
 def _adopt(environment: dict[str, str]) -> None:
@@ -113,11 +53,16 @@ def _adopt(environment: dict[str, str]) -> None:
     # litellm must neither load a .env nor fetch a price map when it is imported.
     os.environ["LITELLM_MODE"] = "PRODUCTION"
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    # A model that repeats itself is a result, not trouble.
+    os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(10**9)
 
 
-def _say(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+def _say(event: Event) -> None:
+    try:
+        sys.stdout.write(event.model_dump_json() + "\n")
+        sys.stdout.flush()
+    except OSError:  # nobody listens any longer
+        os._exit(0)
 
 
 def main() -> None:

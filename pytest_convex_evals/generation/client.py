@@ -3,111 +3,210 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_convex_evals.generation.answers import Places
-from pytest_convex_evals.generation.child import Greeting, Ticket
-from pytest_convex_evals.generation.store import Call
+from pytest_convex_evals.generation.answers import Answer, Places, find_answer, leave_answer
+from pytest_convex_evals.generation.calls import Order
+from pytest_convex_evals.generation.child import DISK_EXIT
+from pytest_convex_evals.generation.events import Answered, Event, Spend, parse_event
+from pytest_convex_evals.generation.patience import Patience
+from pytest_convex_evals.generation.tickets import Greeting
+from pytest_convex_evals.records import Errored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from pytest_convex_evals.models.registry import Model
-    from pytest_convex_evals.prompts import Prompt
 
 _BARE_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
 _END_S = 2.0
-OUTPUT_LIMIT = 64_000
-"""The same for all models that can: far above any answer, below every context window."""
+RESTARTS = 5
+"""Children in a row that may die without having answered anything."""
+PATIENCE = "EVALS_INTERNAL_PATIENCE"
+"""Other deadlines, as JSON; for tests."""
 
 
-def call_for(model: Model, prompt: Prompt) -> Call:
-    """Everything that is sent to a model; the same for all models but for what the registry says."""
-    parameters: dict[str, object] = {}
-    if model.max_output_tokens is not None:
-        parameters["max_tokens"] = min(model.max_output_tokens, OUTPUT_LIMIT)
-    if model.reasoning:
-        parameters["reasoning_effort"] = model.reasoning
-    return Call(litellm_id=model.litellm, messages=prompt.messages(), parameters=parameters, api_base=model.api_base)
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """What a session allows its child."""
+
+    concurrency: int
+    """Calls in flight per provider."""
+    budget_usd: float | None = None
+    """Over all models; None: no limit."""
 
 
 class GenerationClient:
-    """Starts the child and gives it tickets.
+    """Starts the child, gives it tickets, and starts another one when it dies.
 
-    The child inherits a lock on a file of the run and holds it as long as it lives: whoever waits for an answer
-    can see that none will come.
+    A lock on a file of the run is held by this process and by the child: whoever waits for an answer sees by it that
+    none will come. Events are handed on from a thread of their own.
     """
 
     def __init__(
         self,
         places: Places,
         environment: Mapping[str, str],
-        concurrency: int,
-        on_progress: Callable[[dict[str, object]], None] = lambda _: None,
+        purchase: Purchase,
+        on_progress: Callable[[Event], None] = lambda _: None,
     ) -> None:
+        self._places, self._environment, self._purchase = places, dict(environment), purchase
         self._on_progress = on_progress
-        lock = os.open(places.lock, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with places.log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "pytest_convex_evals.generation.child"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    env={name: os.environ[name] for name in _BARE_ENVIRONMENT if name in os.environ},
-                    start_new_session=True,
-                    pass_fds=[lock],
-                )
-        finally:
-            os.close(lock)
-        greeting = Greeting(environment=dict(environment), generations=str(places.generations), concurrency=concurrency)
-        self._send(greeting.model_dump_json())
-        self._reader = threading.Thread(target=self._read, name="generation-child", daemon=True)
+        self._guard = threading.RLock()
+        self._open: dict[str, Order] = {}
+        """Tickets without an answer, in the order of need."""
+        self._spend = Spend(spent_usd=0.0, reserved_usd=0.0, unknown_calls=0)
+        self._deaths = 0
+        self._closing = False
+        self._lost: Errored | None = None
+        self._lock: int | None = os.open(places.lock, os.O_RDWR | os.O_CREAT, 0o644)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._outbox: queue.SimpleQueue[tuple[subprocess.Popen[bytes], Greeting | Order] | None] = queue.SimpleQueue()
+        """Written by a thread of its own: a child that is busy keeps nobody waiting."""
+        self._process = self._start()
+        threading.Thread(target=self._write, name="generation-tickets", daemon=True).start()
+        self._reader = threading.Thread(target=self._attend, name="generation-child", daemon=True)
         self._reader.start()
 
-    def ask(self, answer: Path, model: Model, prompt: Prompt, repeat: int) -> None:
-        """Want an answer, in the file named."""
-        ticket = Ticket(
-            answer=str(answer),
-            provider=model.provider,
-            key_variable=model.key,
-            call=call_for(model, prompt),
-            repeat=repeat,
+    def ask(self, order: Order) -> None:
+        """Want an answer. Trouble of an earlier session does not count as one."""
+        old = find_answer(order.path)
+        if old is None or old.trouble is not None:
+            order.path.unlink(missing_ok=True)
+        with self._guard:
+            self._open[str(order.path)] = order
+            self._outbox.put((self._process, order))
+        if self._lost is not None:
+            self._give_up(self._lost)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        assert self._lock is not None
+        with self._places.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest_convex_evals.generation.child"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                env={name: os.environ[name] for name in _BARE_ENVIRONMENT if name in os.environ},
+                start_new_session=True,
+                pass_fds=[self._lock],
+            )
+        patience = self._environment.get(PATIENCE)
+        greeting = Greeting(
+            environment=self._environment,
+            generations=str(self._places.generations),
+            concurrency=self._purchase.concurrency,
+            patience=Patience.model_validate_json(patience) if patience else Patience(),
+            budget_usd=self._purchase.budget_usd,
+            # What was in flight when a child died may have been sold.
+            spent_usd=self._spend.spent_usd + self._spend.reserved_usd,
+            unknown_calls=self._spend.unknown_calls,
         )
-        self._send(ticket.model_dump_json())
+        self._outbox.put((process, greeting))
+        return process
 
-    def _send(self, line: str) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError):  # the child is gone; whoever waits sees it by the lock
-            self._process.stdin.write(line.encode() + b"\n")
-            self._process.stdin.flush()
+    def _write(self) -> None:
+        while (item := self._outbox.get()) is not None:
+            process, told = item
+            line = told.ticket() if isinstance(told, Order) else told
+            rest = memoryview(line.model_dump_json().encode() + b"\n")
+            assert process.stdin is not None
+            with suppress(OSError, ValueError):  # the child is gone: the next one gets the open tickets
+                while rest:
+                    rest = rest[process.stdin.write(rest) :]
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with suppress(ValueError):
-                self._on_progress(json.loads(line))
-        self._process.wait()
+    def _attend(self) -> None:
+        """Hand on events; when the child ends too early, start another one."""
+        while True:
+            process = self._process
+            assert process.stdout is not None
+            for line in process.stdout:
+                event = parse_event(line)
+                if event is not None:
+                    self._note(event)
+                    self._on_progress(event)
+            code = process.wait()
+            with self._guard:
+                if self._closing:
+                    return
+                self._deaths += 1
+                trouble = self._hopeless(code)
+                if trouble is None:
+                    self._discard(process)
+                    self._process = self._start()
+                    for order in self._open.values():
+                        self._outbox.put((self._process, order))
+            if trouble is not None:
+                self._give_up(trouble)
+                return
+
+    def _note(self, event: Event) -> None:
+        with self._guard:
+            if isinstance(event, Answered):
+                self._open.pop(event.ticket, None)
+                self._deaths = 0
+            elif isinstance(event, Spend):
+                self._spend = event
+
+    def _hopeless(self, code: int) -> Errored | None:
+        log = f"its log is {self._places.log}"
+        again = "run the same command again: answers that were stored are not paid twice"
+        if code == DISK_EXIT:
+            reason = f"the process that calls models could not write an answer and ended; {log}"
+            return Errored(cause="disk_full", reason=reason, remedy=f"free some space, then {again}")
+        if self._deaths > RESTARTS:
+            reason = f"the process that calls models died {self._deaths} times in a row without an answer; {log}"
+            return Errored(cause="generation_child", reason=reason, remedy=again)
+        return None
+
+    def _give_up(self, trouble: Errored) -> None:
+        """Whoever waits learns why nothing comes; then the lock is free."""
+        with self._guard:
+            self._lost = trouble
+            orders, self._open = list(self._open.values()), {}
+        for order in orders:
+            with suppress(OSError):
+                leave_answer(order.path, Answer(trouble=trouble))
+                self._on_progress(
+                    Answered(ticket=str(order.path), model=order.model.name, outcome="trouble", cause=trouble.cause)
+                )
+        self._release()
+
+    def _release(self) -> None:
+        with self._guard:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    @staticmethod
+    def _discard(process: subprocess.Popen[bytes]) -> None:
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
 
     def close(self) -> None:
         """End the child and everything it started."""
-        if self._process.stdin is not None:
-            with suppress(OSError):
-                self._process.stdin.close()
+        with self._guard:
+            self._closing = True
+            process = self._process
+            if process.stdin is not None:
+                with suppress(OSError):
+                    process.stdin.close()
         try:
-            self._process.wait(_END_S)
+            process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._outbox.put(None)
         self._reader.join(_END_S)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._discard(process)
+        self._release()

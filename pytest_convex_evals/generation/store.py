@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from pytest_convex_evals.files import write_atomically
 from pytest_convex_evals.records import Frozen, GenerationRecord
@@ -38,8 +38,8 @@ class Call(Frozen):
 class Generation(Frozen):
     """One answer of a model."""
 
-    format: Literal[1] = 1
-    """Of this file."""
+    format: Literal[1, 2] = 2
+    """Of this file; 1 knows neither the wire nor attempts nor files."""
     call: Call
     """What was sent."""
     repeat: int
@@ -50,8 +50,14 @@ class Generation(Frozen):
     """The answer."""
     refusal: str | None
     """What the provider says instead of an answer."""
+    reasoning: str = ""
+    """What the model thought aloud, where the provider shows it."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """The files in the answer, as they were parsed when it came."""
+    notes: tuple[str, ...] = ()
+    """What was odd about the reply."""
     response: dict[str, Any]
-    """The whole response, as it came."""
+    """The response, put together from all its pieces."""
 
 
 class GenerationStore:
@@ -70,6 +76,10 @@ class GenerationStore:
             return Generation.model_validate_json(self.path(key).read_bytes())
         except (OSError, ValidationError):
             return None
+
+    def has(self, key: str) -> bool:
+        """There is a file of that name; whether it can be read is another question."""
+        return self.path(key).is_file()
 
     def put(self, generation: Generation) -> None:
         """Keep an answer; it is on disk when this returns."""

@@ -61,6 +61,7 @@ def run_steps(steps: Sequence[Step], bench: Bench) -> tuple[StepRecord, ...]:
 
 
 def _recorded(step: Step, bench: Bench) -> StepRecord:
+    bench.entered(step.name)
     started = time.monotonic()
     result = _run(step, bench)
     record = StepRecord(

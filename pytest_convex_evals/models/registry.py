@@ -10,12 +10,13 @@ import importlib.util
 import json
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.cells import BUILT_IN
 from pytest_convex_evals.errors import SettingsError
+from pytest_convex_evals.models.prices import OUTPUT_LIMIT, Price
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 REGISTRY_FILE = "models.toml"
 _FORBIDDEN = re.compile(r"[\s@\[\]+,]|::")
 _KEYS = {"display", "provider", "litellm", "key", "reasoning", "max_output_tokens", "api_base"}
+_PRICES = ("input_usd_per_million", "output_usd_per_million")
+_LIMITS = ("requests_per_minute", "tokens_per_minute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +48,51 @@ class Model:
     """Limit that is sent; None: the provider's default."""
     api_base: str = ""
     """Address of the API; empty: the provider's own."""
+    price: Price | None = None
+    """None: unknown."""
+    output_limit: int = OUTPUT_LIMIT
+    """The most that an answer can have."""
+    web_search: bool = False
+    """The provider searches the web for it."""
+    requests_per_minute: int | None = None
+    """Limit of the provider, for all its models together; None: none."""
+    tokens_per_minute: int | None = None
+    """Limit of the provider, for all its models together; None: none."""
 
 
 def load_registry(path: Path) -> dict[str, Model]:
     """All models of a registry file; a mistake in it is a wrong setting."""
+    return {name: _model(path, name, entry) for name, entry in _content(path).get("models", {}).items()}
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"the model registry {path} cannot be read: {error}") from None
-    entries = content.get("models", {})
-    if set(content) - {"models"} or not isinstance(entries, dict):
-        raise SettingsError(f'the model registry {path} must hold tables [models."name"] and nothing else')
-    return {name: _model(path, name, entry) for name, entry in entries.items()}
+    if set(content) - {"models", "providers"} or not all(isinstance(table, dict) for table in content.values()):
+        raise SettingsError(
+            f'the model registry {path} must hold tables [models."name"] and [providers."name"] and nothing else'
+        )
+    return content
+
+
+def load_limits(path: Path) -> dict[str, dict[str, int]]:
+    """Limits per minute by provider, in small letters."""
+    found = {}
+    for name, entry in _content(path).get("providers", {}).items():
+        where = f'{path}: [providers."{name}"]'
+        if not isinstance(entry, dict) or set(entry) - set(_LIMITS):
+            raise SettingsError(f"{where} takes {' and '.join(_LIMITS)}")
+        for key, limit in entry.items():
+            _whole(where, key, limit)
+        found[name.casefold()] = entry
+    return found
+
+
+def _whole(where: str, key: str, number: Any) -> None:
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        raise SettingsError(f"{where} {key} must be a whole number")
 
 
 def _model(path: Path, name: str, entry: Any) -> Model:
@@ -68,19 +104,29 @@ def _model(path: Path, name: str, entry: Any) -> Model:
     if not isinstance(entry, dict):
         raise SettingsError(f"{where} must be a table")
     for key in entry:
-        if key not in _KEYS:
-            raise SettingsError(f"{where} unknown key {key!r}; use {', '.join(sorted(_KEYS))}")
+        if key not in {*_KEYS, *_PRICES}:
+            raise SettingsError(f"{where} unknown key {key!r}; use {', '.join(sorted({*_KEYS, *_PRICES}))}")
     for key in ("provider", "litellm"):
         if not isinstance(entry.get(key), str) or not entry[key]:
             raise SettingsError(f"{where} {key} is missing")
     limit = entry.get("max_output_tokens")
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise SettingsError(f"{where} max_output_tokens must be a whole number")
+    _whole(where, "max_output_tokens", limit)
+    prices: list[Any] = [entry.get(key) for key in _PRICES]
+    right = all(isinstance(price, int | float) and not isinstance(price, bool) and price >= 0 for price in prices)
+    if not right and prices != [None, None]:
+        raise SettingsError(f"{where} {' and '.join(_PRICES)} must be two numbers, in USD")
     texts = {key: entry.get(key, "") for key in ("key", "reasoning", "api_base", "display")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise SettingsError(f"{where} {', '.join(texts)} must be strings")
     texts["display"] = texts["display"] or name
-    return Model(name=name, provider=entry["provider"], litellm=entry["litellm"], max_output_tokens=limit, **texts)
+    return Model(
+        name=name,
+        provider=entry["provider"],
+        litellm=entry["litellm"],
+        max_output_tokens=limit,
+        price=Price(prices[0] / 1e6, prices[1] / 1e6, "registry") if right else None,
+        **texts,
+    )
 
 
 def registry(project: Path) -> dict[str, Model]:
@@ -88,6 +134,21 @@ def registry(project: Path) -> dict[str, Model]:
     known = load_registry(Path(__file__).parent / REGISTRY_FILE)
     own = project / REGISTRY_FILE
     return known | load_registry(own) if own.is_file() else known
+
+
+def with_limits(models: Mapping[str, Model], project: Path) -> dict[str, Model]:
+    """The same models with the limits per minute that `models.toml` sets for their providers."""
+    own = project / REGISTRY_FILE
+    limits = load_limits(own) if own.is_file() else {}
+    found = {}
+    for name, model in models.items():
+        own_limits = limits.get(model.provider.casefold(), {})
+        found[name] = replace(
+            model,
+            requests_per_minute=own_limits.get("requests_per_minute"),
+            tokens_per_minute=own_limits.get("tokens_per_minute"),
+        )
+    return found
 
 
 def litellm_price_map() -> dict[str, Any]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _HERE = Path(__file__).parent
+PREFLIGHT = "Reply with the single word: ready"
+"""The one cheap call before the others; it is never stored."""
+_WITHOUT_GUIDELINES = {"no_guidelines", "web_search_no_guidelines"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ def guidelines_text(experiment: str, custom: str) -> str:
     """The guidelines of an experiment; empty for the ones that go without."""
     if custom:
         return Path(custom).read_text(encoding="utf-8").strip()
-    if experiment == "no_guidelines":
+    if experiment in _WITHOUT_GUIDELINES:
         return ""
     return (_HERE / "guidelines.md").read_text(encoding="utf-8").strip()
 

@@ -62,17 +62,22 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
                 yield event
 
 
+def parse_record(value: Any, path: Path) -> CellRecord:
+    """The record of a `cell_finished`; one that cannot be read is named with its journal."""
+    try:
+        return CellRecord.model_validate(value)
+    except ValidationError as error:
+        raise SettingsError(
+            f"{path} holds a verdict that cannot be read: {error.errors()[0]['msg']}.\n"
+            "  what to do: read it with the version that wrote it"
+        ) from None
+
+
 def read_records(path: Path) -> list[CellRecord]:
     """The last verdict on each cell, in the order in which the cells first ended."""
     latest: dict[tuple[str, str, str, int], CellRecord] = {}
     for event in read_events(path):
         if event["event"] == "cell_finished":
-            try:
-                record = CellRecord.model_validate(event.get("record"))
-            except ValidationError as error:
-                raise SettingsError(
-                    f"{path} holds a verdict that cannot be read: {error.errors()[0]['msg']}.\n"
-                    "  what to do: read it with the version that wrote it"
-                ) from None
+            record = parse_record(event.get("record"), path)
             latest[(record.eval, record.model, record.experiment, record.repeat)] = record
     return list(latest.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from pytest_convex_evals.suite.evals import Eval
 from pytest_convex_evals.suite.files import walk
 from pytest_convex_evals.suite.vitest import SHARED
 
-_DECIDING = ("backends", "engine", "grading", "prompts")
-"""The parts of the package that decide verdicts."""
+_DECIDING = ("backends", "engine", "grading")
+"""The parts of the package that decide verdicts on a submission."""
+_ASKING = ("prompts",)
+"""The part that decides what is asked."""
 _DECIDING_FILES = ("generation/parser.py", "values.py", "worker.py")
+_SHOWN = 16
 
 
 def digest(parts: list[tuple[str, bytes]]) -> str:
@@ -32,31 +36,75 @@ def _tree(root: Path, prefix: str) -> list[tuple[str, bytes]]:
 
 
 @cache
-def harness_fingerprint() -> str:
-    """Of prompts, guidelines, grading code, engine and the versions of the tools it pins."""
+def _package(names: tuple[str, ...], files: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
     package = Path(pytest_convex_evals.__file__).parent
     parts = [("version", pytest_convex_evals.__version__.encode())]
-    for name in _DECIDING:
-        parts += [part for part in _tree(package / name, name) if not part[0].endswith(".pyc")]
-    parts += [(name, (package / name).read_bytes()) for name in _DECIDING_FILES]
+    for name in names:
+        parts += [part for part in _tree(package / name, name) if not part[0].endswith((".pyc", *without))]
+    parts += [(name, (package / name).read_bytes()) for name in files]
     return digest(parts)
+
+
+def harness_fingerprint() -> str:
+    """Of prompts, guidelines, grading code, engine and the versions of the tools it pins."""
+    return _package((*_DECIDING, *_ASKING), _DECIDING_FILES)
 
 
 def eval_fingerprint(item: Eval) -> str:
     """Of task, answer, grader and settings of one eval."""
-    parts = _tree(item.answer, "answer")
-    for name in (TASK_FILE, item.grader.name, "eval.toml", "eval.json"):
-        path = item.root / name
-        if path.is_file():
-            parts.append((name, path.read_bytes()))
+    return _joined(_eval_parts(item))
+
+
+def _eval_parts(item: Eval) -> dict[str, str]:
+    """What people change about an eval, by the name that they have for it."""
+    parts = {
+        "task": _files(item, (TASK_FILE,)),
+        "answer": _tree(item.answer, "answer"),
+        "grader": _files(item, (item.grader.name,)) + _shared(item),
+        "settings": _files(item, ("eval.toml", "eval.json")),
+    }
+    return {name: digest(found) for name, found in parts.items()}
+
+
+def _files(item: Eval, names: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    return [(name, (item.root / name).read_bytes()) for name in names if (item.root / name).is_file()]
+
+
+def _shared(item: Eval) -> list[tuple[str, bytes]]:
+    """What a suite in the vitest layout has beside its evals, and verdicts depend on."""
     suite = item.vitest
-    if suite is not None:
-        parts += _tree(suite.root / SHARED, "suite") if (suite.root / SHARED).is_dir() else []
-        parts += [(path.name, path.read_bytes()) for path in suite.lint_configs().values()]
-    return digest(parts)
+    if suite is None:
+        return []
+    helpers = _tree(suite.root / SHARED, SHARED) if (suite.root / SHARED).is_dir() else []
+    return helpers + [(path.name, path.read_bytes()) for path in suite.lint_configs().values()]
+
+
+def fingerprint_parts(item: Eval, guidelines: str) -> dict[str, str]:
+    """Of everything that decides the verdict on an answer to this eval, by what it is: changes can be named."""
+    parts = _eval_parts(item) | {
+        "guidelines": digest([("guidelines", guidelines.encode())]),
+        "prompt": _package(_ASKING, (), ("guidelines.md",)),
+        "tools": _package(_DECIDING, _DECIDING_FILES),
+    }
+    return {name: text[:_SHOWN] for name, text in parts.items()}
+
+
+def joined_fingerprint(parts: Mapping[str, str]) -> str:
+    """The one fingerprint of a cell, short enough to read."""
+    return _joined(parts)[:_SHOWN]
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    return digest([(name, text.encode()) for name, text in parts.items()])
 
 
 def cell_fingerprint(item: Eval, guidelines: str) -> str:
-    """Of everything that decides the verdict on an answer to this eval, short enough to read."""
-    parts = [("eval", eval_fingerprint(item)), ("harness", harness_fingerprint()), ("guidelines", guidelines)]
-    return digest([(name, text.encode()) for name, text in parts])[:16]
+    """Of everything that decides the verdict on an answer to this eval."""
+    return joined_fingerprint(fingerprint_parts(item, guidelines))
+
+
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """What is not as it was; `unknown` when the earlier record does not say what it was made of."""
+    if not before:
+        return ("unknown",)
+    return tuple(name for name in now if before.get(name) != now[name])

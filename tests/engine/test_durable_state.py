@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -244,3 +245,20 @@ def test_a_mutation_that_is_sent_again_is_answered_and_not_run(life: Life) -> No
     assert count() == 1
     assert mutation_over_socket(life.core, "session", 8, "p:m", {"code": "return 'now'"})["result"] == "now"
     assert mutation_over_socket(life.core, "other", 7, "p:m", {"code": "return 'other'"})["result"] == "other"
+
+
+def test_jobs_are_scheduled_while_new_tables_are_on_their_way_to_disk(bundler: Bundler, tmp_path: Path) -> None:
+    """A new table conflicts with everybody until it is seen."""
+    core = DurableCore(tmp_path)
+    try:
+        bundler.push(core, {"p.ts": PROGRAMS})
+        code = """for (let i = 0; i < 12; i++) await Promise.all([
+            ctx.runMutation(t.internal.p.innerM, { code: `await ctx.db.insert(args, {})`, args: `t${args}_${i}` }),
+            ...[1, 2, 3].map(() => ctx.scheduler.runAfter(0, t.internal.p.innerM, { code: "" })),
+        ]);"""
+        calls = [core.lines.begin(op="call", params={"path": "p:a", "args": {"code": code, "args": n}}) for n in (1, 2)]
+        assert [call()["ok"].get("error") for call in calls] == [None, None]
+        jobs = lambda: [job["state"]["kind"] for job in core.control("scheduled")]  # noqa: E731
+        wait_for(lambda: jobs() == ["success"] * 72)
+    finally:
+        core.close()

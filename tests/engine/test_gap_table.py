@@ -25,7 +25,7 @@ FILES = {
     "http.ts": 'import { httpRouter } from "convex/server"; import { httpAction } from "./_generated/server"; const http = httpRouter(); http.route({ pathPrefix: "/a/", method: "GET", handler: httpAction(async (_, r) => new Response(new URL(r.url).pathname)) }); export default http;',
     "convex.config.ts": 'import { defineApp } from "convex/server"; import part from "./part/convex.config"; const app = defineApp(); app.use(part); export default app;',
     "part/convex.config.ts": 'import { defineComponent } from "convex/server"; export default defineComponent("part");',
-    "part/lib.ts": 'import { query } from "./_generated/server"; export const page = query({ args: {}, handler: async (ctx) => await ctx.db.query("t").paginate({ numItems: 1, cursor: null }) });',
+    "part/lib.ts": 'import { query } from "./_generated/server"; export const page = query({ args: {}, handler: async (ctx) => await ctx.db.query("t").paginate({ numItems: 1, cursor: null }) }); export const garbled = query({ args: {}, handler: async (ctx) => await ctx.db.query("t").paginate({ numItems: 1, cursor: "zzz" }) });',
     "schema.ts": """
         import { defineSchema, defineTable } from "convex/server";
         import { v } from "convex/values";
@@ -100,6 +100,11 @@ FAILS = {
         "p:q",
         "await ctx.runQuery(t.components.part.lib.page, {})",
         "paginate() is only supported in the app.",
+    ),
+    "a garbled cursor inside a component": (
+        "p:q",
+        "await ctx.runQuery(t.components.part.lib.garbled, {})",
+        "Failed to parse cursor",
     ),
     "the words of an argument error": ("p:q", None, "ArgumentValidationError: Object is missing the required field"),
     "the words of a schema error": (

@@ -19,6 +19,7 @@ FILES = {
         const http = httpRouter();
         const at = (path, method, handler) => http.route({ path, method, handler: httpAction(handler) });
         at("/echo", "POST", async (ctx, request) => new Response(await request.text(), { status: 201, headers: { "X-Mine": "yes", "Content-Type": "text/x-own" } }));
+        at("/own", "POST", async (_, r) => { const j = await r.json(); return Response.json([j.constructor === Array, Object.getPrototypeOf(j[0]) === Object.prototype, (await new Response("[]").json()) instanceof Array]); });
         at("/exact", "GET", async () => new Response("exact"));
         http.route({ pathPrefix: "/", method: "GET", handler: httpAction(async (_, r) => new Response("short " + new URL(r.url).pathname + new URL(r.url).search)) });
         http.route({ pathPrefix: "/long/", method: "GET", handler: httpAction(async () => new Response("long")) });
@@ -66,6 +67,8 @@ def test_requests_and_responses_pass_unchanged(fresh: Core) -> None:
     )
     assert answer.headers["Access-Control-Allow-Origin"] is None
     assert request(f"{fresh.site}/url?a=b").text == f"{fresh.site}/url?a=b"
+    assert request(f"{fresh.site}/own", b"[{}]").json() == [True, True, True]
+    assert request(f"{fresh.site}/own", b"{").json()["code"].split(": ", 2)[2].startswith("Uncaught SyntaxError: ")
     assert request(f"{fresh.site}/write", b'return typeof await ctx.db.insert("t", {})').json() == "string"
 
 

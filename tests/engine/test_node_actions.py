@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_convex_evals.backends.embedded import _runners
+from pytest_convex_evals.engine.setup import ensure_toolchain
+from tests.support.cages import ISOLATING, cage_of
+
 from .support.core import Core
 from .support.programs import PROGRAMS
 from .support.project import Bundler, run_cli, write_project
@@ -24,6 +28,7 @@ FILES = {
         const compile = (code) => new Function("ctx", "args", "t", `return (async () => { ${code} })()`);
         export const a = action({ args: { code: v.string(), args: v.optional(v.any()) }, handler: (ctx, { code, args }) => compile(code)(ctx, args, { ConvexError, api, internal, createHash, readFileSync, path }) });
         export const typed = action({ args: { n: v.number() }, returns: v.string(), handler: async (_, { n }) => (n > 1 ? n : "small") as string });
+        export const meta = action({ args: {}, handler: async () => [import.meta.url.startsWith("file:///"), typeof import.meta.dirname, typeof import.meta.filename] });
         let calls = 0;
         export const counted = internalAction({ args: {}, handler: async () => ++calls });
     """,
@@ -41,6 +46,20 @@ def fails(core: Core, code: str) -> str:
 def test_nodes_own_modules_and_globals(fresh: Core) -> None:
     code = 'return [t.createHash("sha256").update("x").digest("hex").slice(0, 8), t.path.join("a", "b"), Buffer.from("hi").toString("base64"), typeof require, typeof setImmediate, typeof __dirname, require("node:os").EOL]'
     assert run(fresh, code) == ["2d711642", "a/b", "aGk=", "function", "function", "string", "\n"]
+
+
+def test_names_of_both_kinds_of_modules(fresh: Core) -> None:
+    assert fresh.run("n:meta") == [True, "string", "string"]
+    assert run(fresh, "return [typeof module, exports === module.exports, typeof __filename]") == [
+        "object",
+        True,
+        "string",
+    ]
+
+
+def test_a_thousand_operations_may_be_pending(fresh: Core) -> None:
+    code = "const id = await ctx.storage.store(new Blob(['x'])); const all = await Promise.allSettled(Array.from({ length: 1200 }, () => ctx.storage.getUrl(id))); const no = all.filter((one) => one.status === 'rejected'); return [no.length, [...new Set(no.map((one) => one.reason.message))]]"
+    assert run(fresh, code) == [200, ["Too many concurrent operations."]]
 
 
 def test_functions_documents_and_errors(fresh: Core) -> None:
@@ -76,9 +95,16 @@ def test_variables_and_state(fresh: Core) -> None:
 
 def test_log_lines_are_nodes(fresh: Core) -> None:
     answer = fresh.call(
-        "n:a", {"code": 'console.log("a", 1, { b: { c: { d: { e: 1 } } } }); console.error(new Map([[1, 2]]))'}
+        "n:a",
+        {
+            "code": 'console.log("a", 1, { b: { c: { d: { e: 1 } } } }); console.error(new Map([[1, 2]])); console.warn("it\'s")'
+        },
     )
-    assert answer["logLines"] == ["[LOG] 'a' 1 { b: { c: { d: [Object] } } }", "[ERROR] Map(1) { 1 => 2 }"]
+    assert answer["logLines"] == [
+        "[LOG] 'a' 1 { b: { c: { d: [Object] } } }",
+        "[ERROR] Map(1) { 1 => 2 }",
+        '[WARN] "it\'s"',
+    ]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +128,24 @@ def test_log_lines_are_nodes(fresh: Core) -> None:
 def test_what_fails_an_action(fresh: Core, code: str, error: str) -> None:
     assert fails(fresh, code).startswith(error)
     assert run(fresh, "return 1") == 1
+
+
+@pytest.mark.parametrize("level", ISOLATING)
+def test_a_cage_of_its_own_has_a_folder_for_temporary_files(bundler: Bundler, level: str) -> None:
+    core = Core("--cage", json.dumps(_runners(cage_of(level), ensure_toolchain(), None)))
+    code = """
+        const fs = require("fs/promises"), os = require("os"), tried = (work) => work.then(() => "did", (error) => error.code);
+        const file = t.path.join(await fs.mkdtemp(t.path.join(os.tmpdir(), "mine-")), "a.txt");
+        await fs.writeFile(file, "kept for a while");
+        const read = await fs.readFile(file, "utf8"), listed = await fs.readdir(os.tmpdir());
+        await fs.rm(t.path.dirname(file), { recursive: true });
+        return [read, listed.length, await tried(fs.writeFile("/elsewhere", "")), await tried(fs.symlink("/etc", "/tmp/link")), await tried(fs.readdir("/"))];
+    """
+    try:
+        bundler.push(core, FILES)
+        assert run(core, code) == ["kept for a while", 1, *["ERR_ACCESS_DENIED"] * 3]
+    finally:
+        core.close()
 
 
 def test_memory_is_limited_and_others_go_on(fresh: Core) -> None:

@@ -70,6 +70,11 @@ REFUSED: Refusals = {
     "provider that is null": (auth("null"), "AuthConfigNotMatchingSchemaError", "list of provider credentials: providers[0] must be an object"),
     "provider whose domain has a toString": (auth('{ domain: { toString: "https://a.com" }, applicationID: "a" }'), "AuthConfigNotMatchingSchemaError", "providers[0].domain must be a string"),
     "custom tokens without keys": (auth('{ type: "customJwt", issuer: "https://a.com", algorithm: "RS256" }'), "AuthConfigNotMatchingSchemaError", "providers[0].jwks must be a string"),
+    "custom tokens with a misspelt application": (auth('{ type: "customJwt", issuer: "https://a.com", jwks: "https://a.com/j", algorithm: "RS256", applicationId: "a" }'), "AuthConfigNotMatchingSchemaError", "providers[0].applicationID must be a string"),
+    "custom tokens with an application that is no text": (auth('{ type: "customJwt", issuer: "https://a.com", jwks: "https://a.com/j", algorithm: "RS256", applicationID: 5 }'), "AuthConfigNotMatchingSchemaError", "providers[0].applicationID must be a string"),
+    "custom tokens of a shared issuer": (auth('{ type: "customJwt", issuer: "https://api.workos.com/", jwks: "https://a.com/j", algorithm: "RS256" }'), "InsecureConfiguration", "The issuer https://api.workos.com/ is shared by all its customers"),
+    "performance in auth": ({"auth.config.ts": "performance.now(); export default { providers: [] };"}, "InvalidAuthConfig", "Performance unsupported when evaluating auth config file"),
+    "performance in a definition": ({"convex.config.ts": CONFIG + "performance.now(); export default defineApp();"}, "InvalidConvexConfig", "Performance unsupported when evaluating definition"),
     "randomness in auth": ({"auth.config.ts": "export default { providers: [{ domain: String(Math.random()), applicationID: 'a' }] };"}, "InvalidAuthConfig", "Math.random unsupported when evaluating auth config file"),
     "endless loop in auth": ({"auth.config.ts": "for (;;); export default 1;"}, "InvalidAuthConfig", "Function execution timed out (maximum duration: 1s)"),
     "endless loop in a definition": ({"convex.config.ts": "for (;;); export default 1;"}, "InvalidConvexConfig", "Function execution timed out (maximum duration: 1s)"),
@@ -113,6 +118,8 @@ def test_a_push_is_refused(core: Core, bundler: Bundler, files: Files, code: str
 
 ACCEPTED = {
     "auth of both kinds": auth('{ domain: "a.com", applicationID: "a", more: 1 }, { type: "customJwt", issuer: "http://localhost:3000", jwks: "data:text/plain,{}", algorithm: "ES256" }'),
+    "a shared issuer with an application": auth('{ type: "customJwt", issuer: "https://api.workos.com/", jwks: "https://a.com/j", algorithm: "RS256", applicationID: "a" }'),
+    "an issuer of one's own at WorkOS": auth('{ type: "customJwt", issuer: "https://api.workos.com/user_management/client", jwks: "https://a.com/j", algorithm: "RS256", applicationID: null }'),
     "no providers": {"auth.config.ts": "export default { providers: [] };"},
     "console in a definition": {"convex.config.ts": CONFIG + "console.log(1); export default defineApp();"},
     "the same component under two names": component('const app = defineApp(); app.use(c); app.use(c, { name: "d" });'),

@@ -5,7 +5,7 @@ import pytest
 
 from .support.core import Core
 from .support.project import Bundler
-from .support.pushes import HEAD, MODULES, Files, Refusals, check_refusal
+from .support.pushes import HEAD, MODULES, Files, Refusals, check_refusal, refusal
 
 
 def function(validators: str) -> Files:
@@ -49,6 +49,10 @@ REFUSED: Refusals = {
     "args whose type has a toString": (exporting("exportArgs", '{"type":{"toString":"any","valueOf":1}}'), "InvalidModules", "Error in args validator: m.js:f: unknown validator type"),
     "optional record values in arguments": (function("args: { a: v.record(v.string(), v.optional(v.number()) as any) }"), "InvalidModules", "Uncaught Error: Record validator cannot have optional values"),
     "optional record values without the library": (exporting("exportReturns", '{"type":"record","keys":{"type":"string"},"values":{"fieldType":{"type":"number"},"optional":true}}'), "InvalidModules", MODULES + "Error in returns validator: m.js:f: Records cannot have optional values"),
+    "validator without end": ({"m.ts": HEAD + "const f: any = query({ args: {}, handler: async () => 1 }); f.exportReturns = () => '{\"type\":\"array\",\"value\":'.repeat(50000) + '{\"type\":\"any\"}' + '}'.repeat(50000); export { f };"}, "InvalidModules", MODULES + "Error in returns validator: m.js:f: Validator is too nested"),
+    "repeated timer at import": ({"m.ts": "setInterval(() => {}, 1); export {};"}, "InvalidModules", "setInterval unsupported at import time"),
+    "rejection at import that nobody handles": ({"m.ts": 'Promise.reject(new Error("loose")); export {};'}, "InvalidModules", "Failed to analyze m.js: Uncaught Error: loose"),
+    "import.meta outside Node": ({"m.ts": "export const x = import.meta.url;"}, "InvalidModules", "TypeError: import.meta unsupported"),
     "literal that is no number": (function("args: { a: v.literal(NaN) }"), "InvalidModules", "Literal validators cannot be NaN or Infinity"),
     "literal without end": (function("args: { a: v.literal(Infinity) }"), "InvalidModules", "Literal validators cannot be NaN or Infinity"),
 }  # fmt: skip
@@ -64,6 +68,8 @@ ACCEPTED = {
     "internal names may clash": {"m.ts": HEAD + "export const x = internalMutation({ args: {}, handler: async () => 1 });", "m/x.ts": HEAD.replace("./_", "../_") + "export const y = query({ args: {}, handler: async () => 1 });"},
     "functions without validators": {"m.ts": HEAD + "export const f = query(async () => 1);"},
     "the longest names": {"a" * 61 + ".ts": HEAD + f"export const {'f' * 64} = query({{ args: {{}}, handler: async () => 1 }});"},
+    "import.meta in a node module": {"m.ts": '"use node"; import { createRequire } from "node:module"; export const x = [createRequire(import.meta.url)("node:os").EOL, import.meta.dirname.length];'},
+    "names of CommonJS in a node module": {"m.ts": '"use node"; module.exports.a = exports === module.exports; export {};'},
     "returns without a validator": exporting("exportReturns", "null"),
     "arguments of any kind": exporting("exportArgs", '{"type":"any"}'),
 }  # fmt: skip
@@ -72,3 +78,24 @@ ACCEPTED = {
 @pytest.mark.parametrize("files", ACCEPTED.values(), ids=ACCEPTED.keys())
 def test_a_push_is_accepted(core: Core, bundler: Bundler, files: Files) -> None:
     bundler.push(core, files)
+
+
+def test_what_counts_as_a_function(core: Core, bundler: Bundler) -> None:
+    """One kind and at most one visibility, own or inherited; the last hundred lines of an import are shown when it fails."""
+    text = (
+        HEAD
+        + """
+        const plain: any = query({ args: {}, handler: async () => 7 });
+        export const inherited: any = Object.create(plain);
+        export const twoKinds: any = Object.assign(query({ args: {}, handler: async () => 1 }), { isMutation: true });
+        export const twoVisibilities: any = Object.assign(query({ args: {}, handler: async () => 1 }), { isInternal: true });
+        export const number = 1, text = "isQuery", nothing = null;
+    """
+    )
+    bundler.push(core, {"m.ts": text})
+    assert [fn["identifier"] for fn in core.run("_system/cli/modules:apiSpec", identity="admin")] == ["m.js:inherited"]
+    assert core.run("m:inherited") == 7
+    assert "Could not find public function for 'm:twoKinds'" in core.fails("m:twoKinds").detail
+    loud = {"m.ts": 'for (let n = 0; n < 150; n++) console.log(n); throw new Error("bad"); export {};'}
+    lines = refusal(core, bundler, loud).message.split("\n\n")[-1].split("\n")
+    assert [line for line in lines if line] == [f"[LOG] {n}" for n in range(50, 150)]

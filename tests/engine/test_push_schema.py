@@ -77,6 +77,8 @@ REFUSED: Refusals = {
     "search indexes alike but for the order": (schema('t: defineTable(v.any()).searchIndex("s", { searchField: "a" as any, filterFields: ["b", "c"] as any }).searchIndex("z", { searchField: "a" as any, filterFields: ["c", "b"] as any })'), "SearchIndexFieldNotUnique", 'In table "t" search index "s" and search index "z" have the same `searchField`.'),
     "half a dimension": (schema('t: defineTable(v.any()).vectorIndex("v", { vectorField: "a" as any, dimensions: 2.5 })'), "InvalidVectorDimensionError", "Dimensions 2.5 must be between 2 and 4096."),
     "the first of two mistakes": (schema(TABLE + '.index("i", ["_creationTime"] as any).index("j", [] as any)'), "EmptyIndex", 'In table "t" index "j" must have at least one field.'),
+    "a literal that is no number": (raw_schema(documentType={"type": "object", "value": {"x": {"fieldType": {"type": "literal", "value": {"$float": "AAAAAAAA+H8="}}, "optional": False}}}), "InvalidValidator", SCHEMA + "Invalid validator for key `x`: "),
+    "a key of several literals": (schema('t: defineTable({ r: v.record(v.union(v.literal("a"), v.literal("b")) as any, v.number()) })'), "InvalidRecordType", "Invalid validator for key `r`: Records cannot have string literal keys"),
     "endless loop in the schema": ({"schema.ts": "for (;;); export default 1;"}, "Error", SCHEMA + "Function execution timed out (maximum duration: 1s)"),
     "schema that exports something else": ({"schema.ts": "export default { export: () => 5 };"}, "InvalidSchemaExport", NO_SCHEMA),
     "schema that exports no JSON": ({"schema.ts": "export default { export: () => 'nonsense' };"}, "InvalidSchemaExport", NO_SCHEMA),
@@ -137,3 +139,12 @@ def test_the_stored_schema_is_sorted_and_complete(core: Core, bundler: Bundler) 
 def test_system_fields_of_a_validator_are_dropped(core: Core, bundler: Bundler) -> None:
     bundler.push(core, schema('t: defineTable({ _id: v.id("t"), _creationTime: v.number(), a: v.string() } as any)'))
     assert list(core.control("schema")["tables"][0]["documentType"]["value"]) == ["a"]
+
+
+def test_tables_with_indexes_of_any_kind_get_the_first_numbers(core: Core, bundler: Bundler) -> None:
+    tables = 'a: defineTable({}), b: defineTable({ s: v.string() }).searchIndex("i", { searchField: "s" }), c: defineTable({ n: v.number() }).index("i", ["n"]), d: defineTable({})'
+    core.control("wipe")
+    bundler.push(core, schema(tables))
+    rows = {"b": {"s": ""}, "c": {"n": 1}, "a": {}, "d": {}}
+    ids = [core.control("insert", table=table, documents=[row])["ids"][0][:3] for table, row in rows.items()]
+    assert ids == ["j57", "j97", "jd7", "jh7"]

@@ -1,6 +1,8 @@
 # ruff: noqa: E501 - programs in tables stay on one line
 """Rules about values, validators, queries, limits and writes that a program meets when it is a little wrong."""
 
+import json
+
 import pytest
 
 from .support.core import Core
@@ -58,6 +60,28 @@ def test_arguments_are_refused_in_the_platforms_words(fresh: Core, name: str, va
     assert error.detail.startswith("ArgumentValidationError: ")
     assert error.detail.endswith("\n")
     assert text in error.detail
+
+
+SHAPES = {
+    "two": ([{}, {}], "ArgumentValidationError: Expected to receive a single object as the function's argument. Instead received 2 arguments: [{}, {}]\n"),
+    "none": ([], "ArgumentValidationError: Expected to receive a single object as the function's argument. Instead received 0 arguments: []\n"),
+    "no object": ([5], "ArgumentValidationError: Expected to receive an object as the function's argument."),
+    "an ordinary number in disguise": ([{"x": {"$float": "AAAAAAAA8D8="}}], "Invalid arguments for v.js:literal: "),
+    "an integer of two bytes": ([{"x": {"$integer": "AAA="}}], "Invalid arguments for v.js:literal: "),
+    "a reserved name": ([{"x": {"$y": 1}}], "Invalid arguments for v.js:literal: Field name $y starts with '$', which is reserved."),
+    "nested too deep": ([{"x": json.loads("[" * 64 + "]" * 64)}], "Invalid arguments for v.js:literal: Value is too nested (nested 65 levels deep > maximum nesting 64)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "text"), SHAPES.values(), ids=SHAPES.keys())
+def test_arguments_of_the_wrong_shape(fresh: Core, args: object, text: str) -> None:
+    answer = fresh.post("/api/query", {"path": "v:literal", "args": args, "format": "convex_encoded_json"}).json()
+    assert answer["errorMessage"].split("Server Error\n", 1)[1].startswith(text)
+
+
+def test_a_long_message_is_cut(fresh: Core) -> None:
+    error = fresh.fails("p:q", {"code": 'throw new Error("x".repeat(100_000))'})
+    assert error.detail.split("\n", 1)[0] == ("Uncaught Error: " + "x" * 100_000)[: 64 * 1024]
 
 
 def test_ids_in_arguments_belong_to_their_table(fresh: Core) -> None:
@@ -189,6 +213,75 @@ ERRORS = {
         "Invalid arguments for `runUdf`: ",
     ),
     "cancelling a row": ('ctx.scheduler.cancel(await ctx.db.insert("rows", {}))', "Invalid scheduled function ID."),
+    "a table whose name is none": (
+        'ctx.db.query("a-b").collect()',
+        'Invalid argument `query` for `queryStream`: Invalid table name: "a-b".',
+    ),
+    "an id of zeros": ('ctx.db.get("0".repeat(32))', "Unable to decode ID: Invalid table number"),
+    "an id with one letter changed": (
+        'ctx.db.insert("rows", {}).then((id) => ctx.db.get(id.slice(0, 20) + (id[20] === "0" ? "1" : "0") + id.slice(21)))',
+        "Unable to decode ID: Invalid ID version ",
+    ),
+    "an id in capitals": (
+        'ctx.db.insert("rows", {}).then((id) => ctx.db.get(id.toUpperCase()))',
+        "Unable to decode ID: ID wasn't valid base32",
+    ),
+    "two forbidden names at once": (
+        'ctx.db.insert("rows", { _x: 1, _y: 2 })',
+        "Field '_x' starts with an underscore, which is only allowed for system fields like '_id'\n Field '_y' starts",
+    ),
+    "an index after a gap before the creation time": (
+        'ctx.db.query("rows").withIndex("by_a_b", (q) => q.eq("a", 1).gt("_creationTime", 5)).collect()',
+        'Query fields: ["a", "_creationTime"]\nFirst incorrect field: "_creationTime"',
+    ),
+    "one row in three": (
+        'ctx.db.insert("rows", {}).then(() => ctx.db.query("rows").unique())',
+        "unique() query returned more than one result from table rows:\n [",
+    ),
+    "a cursor that is empty": (
+        'ctx.db.query("rows").paginate({ numItems: 1, cursor: "" })',
+        "Failed to parse cursor",
+    ),
+    "a garbled cursor before a wrong index": (
+        'ctx.db.query("rows").withIndex("nope").paginate({ numItems: 1, cursor: "zzz" })',
+        "Failed to parse cursor",
+    ),
+    "a system table by name": (
+        'ctx.db.system.query("rows").collect()',
+        "User tables can only be accessed from db.query().",
+    ),
+    "an index of a system table": (
+        'ctx.db.system.query("_scheduled_functions").withIndex("by_name").collect()',
+        "Index _scheduled_functions.by_name not found.",
+    ),
+    "a job in a file that is not there": (
+        "ctx.scheduler.runAfter(0, t.internal.none.f, {})",
+        "Attempted to schedule function at nonexistent path: none.js",
+    ),
+    "advice about too many documents": (
+        'ctx.runQuery(t.internal.p.innerQ, { code: `await ctx.db.query("rows").collect()` }, { transactionLimits: { documentsRead: 0 } })',
+        "Too many documents read in a single function execution (limit: 0). Consider using smaller limits in your queries, paginating your queries,",
+    ),
+    "advice about too many bytes": (
+        'ctx.runQuery(t.internal.p.innerQ, { code: `await ctx.db.query("rows").collect()` }, { transactionLimits: { bytesRead: 5 } })',
+        "Too many bytes read in a single function execution (limit: 5 bytes). Consider using smaller limits",
+    ),
+    "advice about too many ranges": (
+        'ctx.runQuery(t.internal.p.innerQ, { code: `await ctx.db.query("rows").collect()` }, { transactionLimits: { databaseQueries: 0 } })',
+        "Too many reads in a single function execution (limit: 0). Consider using smaller limits",
+    ),
+    "a limit of writes for a callee": (
+        'ctx.runMutation(t.internal.p.innerM, { code: `await ctx.db.insert("rows", {}); await ctx.db.insert("rows", {})` }, { transactionLimits: { documentsWritten: 1 } })',
+        "Too many writes in a single function execution (limit: 1)",
+    ),
+    "a limit of jobs for a callee": (
+        "ctx.runMutation(t.internal.p.innerM, { code: `await ctx.scheduler.runAfter(0, t.internal.p.innerM, {})` }, { transactionLimits: { functionsScheduled: 0 } })",
+        "Too many functions scheduled by this mutation (limit: 0)",
+    ),
+    "an unknown limit": (
+        "ctx.runQuery(t.internal.p.innerQ, { code: `` }, { transactionLimits: { documents: 1 } })",
+        "Invalid arguments for `runUdf`: ",
+    ),
     "a delay that is no number": ('ctx.scheduler.runAfter("5", t.internal.p.innerM, {})', "`delayMs` must be a number"),
     "a delay without end": (
         "ctx.scheduler.runAfter(Infinity, t.internal.p.innerM, {})",
@@ -204,6 +297,21 @@ def test_mistakes_in_a_mutation(fresh: Core, code: str, text: str) -> None:
 
 
 VALUES = {
+    "a result above 32 MiB": (
+        "q",
+        'return "x".repeat(33 * 1024 * 1024)',
+        "Function p.js:q return value invalid: Value is too large (33 MiB > maximum size 32 MiB)",
+    ),
+    "metrics in an action": (
+        "a",
+        'return await Convex.asyncSyscall("1.0/getTransactionMetrics", "{}")',
+        "getTransactionMetrics() can only be called from a query or mutation.",
+    ),
+    "an operation that nobody awaits and that fails": (
+        "m",
+        'ctx.db.patch("bad", {}); return 1',
+        "Uncaught Error: Invalid argument `id` for `db.patch`: Unable to decode ID: Invalid ID length 3",
+    ),
     "a lone surrogate in a result": (
         "q",
         'return "\\ud800"',
@@ -287,6 +395,18 @@ RESULTS = {
     "scheduling of a rolled back call counts": ('try { await ctx.runMutation(t.internal.p.innerM, { code: `await ctx.scheduler.runAfter(1e9, t.internal.p.innerM, {}); throw new Error()` }) } catch {} return (await used()).functionsScheduled', 1),
     "a budget is on top of what is used and gone afterwards": ('await put({ n: 1 }, { n: 2 }); await ctx.db.query("rows").collect(); const read = `return (await ctx.db.query("rows").collect()).length`; const n = await ctx.runQuery(t.internal.p.innerQ, { code: read }, { transactionLimits: { documentsRead: 2 } }); return [n, (await ctx.db.query("rows").collect()).length]', [2, 2]),
     "an inner budget only tightens": ('await put({ n: 1 }, { n: 2 }); const read = `return (await ctx.db.query("rows").collect()).length`; return await ctx.runQuery(t.internal.p.innerQ, { code: `return await ctx.runQuery(t.internal.p.innerQ, { code: args }, { transactionLimits: { documentsRead: 100 } })`, args: read }, { transactionLimits: { documentsRead: 1 } }).catch((e) => e.message.includes("(limit: 1)"))', True),
+    "a page whose end is given has no budget": ('await put({ n: 1 }, { n: 2 }, { n: 3 }, { n: 4 }); const page = (o) => ctx.runQuery(t.internal.p.innerQ, { code: `const p = await ctx.db.query("rows").paginate(args); return [p.page.length, p.isDone, p.pageStatus, p.continueCursor]`, args: { cursor: null, ...o } }); const [,,, end] = await page({ numItems: 4 }); return (await page({ numItems: 1, endCursor: end, maximumRowsRead: 1, maximumBytesRead: 1 })).slice(0, 3)', [4, False, None]),
+    "a page ends where the budget of the transaction ends": ('await put({ n: 1 }, { n: 2 }, { n: 3 }, { n: 4 }); return await ctx.runQuery(t.internal.p.innerQ, { code: `const p = await ctx.db.query("rows").paginate({ numItems: 9, cursor: null }); return [p.page.map((r) => r.n), p.isDone, p.pageStatus, await ctx.db.query("rows").first().catch((e) => e.message.slice(0, 23))]` }, { transactionLimits: { documentsRead: 3 } })', [[1, 2, 3], False, "SplitRequired", "Too many documents read"]),
+    "many bytes recommend a split": ('for (let i = 0; i < 13; i++) await put({ s: "x".repeat(1000000) }); const page = (numItems) => ctx.runQuery(t.internal.p.innerQ, { code: `return (await ctx.db.query("rows").paginate({ numItems: args, cursor: null })).pageStatus`, args: numItems }); return [await page(1), await page(13)]', [None, "SplitRecommended"]),
+    "old ids are turned into ids of the table": ('const id = ctx.db.normalizeId("rows", "AAAAAAAAAAAAAAAAAAAAAA"); return [id.length, ctx.db.normalizeId("rows", id) === id, await ctx.db.get(id), ctx.db.normalizeId("rows", "AAAAAAAAAAAAAAAAAAAAA"), ctx.db.normalizeId("none", "AAAAAAAAAAAAAAAAAAAAAA")]', [32, True, None, None, None]),
+    "all fields of an index and those behind them": ('await put({ n: 1, a: 1, b: 2 }, { n: 2, a: 1, b: 2 }); const [, y] = await ctx.db.query("rows").collect(); return [await all((q) => q.eq("a", 1).eq("b", 2).gte("_creationTime", y._creationTime)), await all((q) => q.eq("a", 1).eq("b", 2).eq("_creationTime", y._creationTime).eq("_id", y._id))]', [[2], [2]]),
+    "dots around a path are no part of it": ('await put({ n: 1, o: { x: 5 } }); return (await ctx.db.query("rows").filter((q) => q.eq(q.field(".o.x."), 5)).collect()).length', 1),
+    "a document of exactly one MiB": ('const s = (n) => ({ s: "x".repeat(1048576 - 38 - 23 - 2 - 2 - 2 + n) }); await ctx.db.insert("rows", s(0)); return [(await used()).bytesWritten, await ctx.db.insert("rows", s(1)).catch((e) => e.message)]', [1048576, "Value is too large (1 MiB > maximum size 1 MiB)"]),
+    "jobs of a rolled back call are gone": ('await ctx.runMutation(t.internal.p.innerM, { code: `await ctx.scheduler.runAfter(1e9, t.internal.p.innerM, {}); throw new Error()` }).catch(() => 0); return (await ctx.db.system.query("_scheduled_functions").collect()).length', 0),
+    "times of what was not inserted are not given again": ('const times = []; const put1 = async () => times.push((await ctx.db.get(await ctx.db.insert("rows", {})))._creationTime); await put1(); await ctx.db.insert("rows", { _x: 1 }).catch(() => 0); await ctx.runMutation(t.internal.p.innerM, { code: `await ctx.db.insert("rows", {}); throw new Error()` }).catch(() => 0); await put1(); const step = 2 ** -12; return (times[1] - times[0]) / step', 3),
+    "a count reads nothing, sees own writes and keeps those of a rolled back call": ('const n = () => ctx.db.query("rows").count(); await put({ n: 1 }, { n: 2 }); const seen = [await n()]; await ctx.db.delete((await ctx.db.query("rows").first())._id); seen.push(await n()); await ctx.runMutation(t.internal.p.innerM, { code: `await ctx.db.insert("rows", {}); throw new Error()` }).catch(() => 0); seen.push(await n()); const u = await used(); return [seen, u.documentsRead, u.databaseQueries, await ctx.db.query("none").count()]', [[2, 1, 2], 2, 2, 0]),
+    "an own write in all its later reads": ('const id = await ctx.db.insert("rows", { n: 1, a: 1, b: 1 }); await ctx.db.patch(id, { a: 2 }); return [await all((q) => q.eq("a", 1)), await all((q) => q.eq("a", 2)), (await ctx.db.get(id)).a]', [[], [1], 2]),
+    "a table is there after its rows": ('const id = await ctx.db.insert("other", {}); await ctx.db.delete(id); return [await ctx.db.get(id), ctx.db.normalizeId("other", id) === id, await ctx.db.query("other").withIndex("by_id").collect(), (await ctx.db.insert("other", {})) === id]', [None, True, [], False]),
     "search: ties are newest first": ('await put({ n: 1, s: "x" }, { n: 2, s: "x" }); return await find("x")', [2, 1]),
     "search: a missing filter field": ('await put({ n: 1, s: "x" }, { n: 2, s: "x", a: 1 }); return [await find("x", (q) => q.eq("a", undefined)), await find("x", (q) => q.eq("a", 1)), await find("x", (q) => q.eq("a", 1n))]', [[1], [2], []]),
     "search: the same filter twice finds nothing": ('await put({ n: 1, s: "x", a: 1 }); return await find("x", (q) => q.eq("a", 1).eq("a", 1))', []),

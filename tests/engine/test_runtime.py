@@ -1,6 +1,8 @@
 # ruff: noqa: E501 - programs in tables stay on one line
 """The runtime of functions: determinism, globals, console, errors, time limits."""
 
+import json
+
 import pytest
 
 from .support.core import Core
@@ -119,6 +121,22 @@ RESULTS = {
     "nested errors keep their data": (
         "try { await ctx.runQuery(t.internal.p.innerQ, { code: `throw new t.ConvexError({ a: 1 })` }) } catch (e) { return [e instanceof t.ConvexError, e.data, e.message.includes('Uncaught ConvexError:')] }",
         [True, {"a": 1}, True],
+    ),
+    "what shared classes make": (
+        "const c = structuredClone({ d: new Date(0), m: new Map([[1, []]]), s: new Set(), r: /x/ }); const j = await new Response('[{}]').json(); return [c instanceof Object, c.d instanceof Date, c.m instanceof Map, c.m.get(1) instanceof Array, c.s instanceof Set, c.r instanceof RegExp, j instanceof Array, j[0] instanceof Object, new Response('').text() instanceof Promise, TextEncoder instanceof Function]",
+        [True] * 10,
+    ),
+    "classes of one's own": (
+        "class A extends Map {} class B extends Array {} return [new A() instanceof A, new Map() instanceof A, structuredClone(new Map()) instanceof A, [] instanceof B, Object.create(null) instanceof Object, 1 instanceof Object, {} instanceof Array]",
+        [True, False, False, False, False, False, False],
+    ),
+    "WebAssembly": (
+        "const bytes = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]); const { instance } = await WebAssembly.instantiate(bytes); return [instance instanceof WebAssembly.Instance, (await WebAssembly.compile(bytes)) instanceof WebAssembly.Module]",
+        [True, True],
+    ),
+    "performance has marks": (
+        "performance.mark('a'); const m = performance.measure('b', 'a'); return [performance instanceof Performance, m instanceof PerformanceEntry, m.duration, performance.getEntriesByName('a').length, performance.getEntriesByType('measure').length]",
+        [True, True, 0, 1, 1],
     ),
     "undefined becomes null": ("return undefined", None),
     "un-awaited writes are completed": ("ctx.runQuery(t.internal.p.innerQ, { code: `return 1` }); return 2", 2),
@@ -243,6 +261,8 @@ CONSOLE = {
     "newline": ("console.log('a\\nb')", "[LOG] 'a\\nb'"),
     "objects in an array": ("console.log([{ a: 1 }])", "[LOG] [\n  {\n    a: 1\n  }\n]"),
     "no substitution": ("console.log('%s', 1)", "[LOG] '%s' 1"),
+    "timer twice": ("console.time('x'); console.time('x')", "[WARN] Timer 'x' already exists"),
+    "unknown timer in between": ("console.timeLog()", "[WARN] Timer 'default' does not exist"),
     "unknown timer": ("console.timeEnd('x')", "[WARN] Timer 'x' does not exist"),
     "nested": ("await ctx.runQuery(t.internal.p.innerQ, { code: 'console.log(1)' })", "[LOG] 1"),
     "functions": ("console.log(function f() {}, () => {})", "[LOG] [Function: f] [Function (anonymous)]"),
@@ -272,6 +292,50 @@ def test_unawaited_operations_of_actions_are_named(fresh: Core) -> None:
         "p:a", {"code": "ctx.runQuery(t.internal.p.innerQ, { code: `for (let i = 0; i < 1e7; i++);` }); return 1"}
     )["logLines"]
     assert lines[0].startswith("[WARN] 1 unawaited operation: [query].")
+
+
+def test_operations_of_an_action_wait_for_each_other_without_limit(fresh: Core) -> None:
+    code = "const id = await ctx.storage.store(new Blob(['x'])); const all = await Promise.all(Array.from({ length: 2500 }, () => ctx.storage.getUrl(id))); return [all.length, new Set(all).size]"
+    assert fresh.run("p:a", {"code": code}) == [2500, 1]
+
+
+def test_json_of_a_response_belongs_to_its_reader(fresh: Core) -> None:
+    code = "const r = await fetch(args, { method: 'POST' }); const j = await r.json(); return [r.status, j.constructor === Object, Object.getPrototypeOf(j) === Object.prototype]"
+    assert fresh.run("p:a", {"code": code, "args": f"{fresh.url}/api/nothing"}) == [404, True, True]
+
+
+def test_what_a_function_is_told_about_its_request(fresh: Core) -> None:
+    code = "return { ...(await ctx.meta.getRequestMetadata()), ...(await ctx.meta.getFunctionMetadata()) }"
+    for path in ("p:m", "p:a"):
+        answer = fresh.post(f"/api/{'mutation' if path == 'p:m' else 'action'}", {"path": path, "args": {"code": code}})
+        told = answer.json()["value"]
+        assert len(told.pop("requestId")) == 16
+        assert told.pop("userAgent").startswith("Python-urllib")
+        assert told.pop("ip").endswith("127.0.0.1")
+        assert (told["name"], told["componentPath"], told["scheduledFunctionId"]) == (path, "", None)
+    assert "Unknown async operation" in fresh.fails("p:q", {"code": RAW_METADATA}).detail
+
+
+RAW_METADATA = "return await Convex.asyncSyscall('1.0/getRequestMetadata', '{}')"
+
+
+def test_functions_that_an_action_cannot_find(fresh: Core) -> None:
+    for code, text in {
+        "return await ctx.runQuery(t.internal.p.none, {})": "Uncaught Error: Couldn't resolve api.p.none",
+        "return await ctx.runMutation(t.api.lib.deep.none, {})": "Uncaught Error: Couldn't resolve api.lib.deep.none",
+        "return await ctx.runAction('p', {})": "Uncaught Error: Couldn't resolve api.p.default",
+    }.items():
+        assert fresh.fails("p:a", {"code": code}).detail.startswith(text)
+
+
+def test_arguments_are_one_object(fresh: Core) -> None:
+    for args, text in {
+        "[1]": "ArgumentValidationError: Expected to receive an object as the function's argument. Instead received: 1",
+        "[{}, {}]": "ArgumentValidationError: Expected to receive a single object as the function's argument. Instead received 2 arguments:",
+        "[]": "ArgumentValidationError: Expected to receive a single object as the function's argument. Instead received 0 arguments:",
+    }.items():
+        answer = fresh.post("/api/query", {"path": "p:q", "args": json.loads(args)}).json()
+        assert text in answer["errorMessage"]
 
 
 def test_fetch_reaches_only_what_is_allowed(fresh: Core) -> None:

@@ -168,3 +168,13 @@ def test_transfers_under_concurrency_lose_and_double_nothing(fresh: Core, tmp_pa
     rows = fresh.control("list", table="accounts")["documents"]
     assert sum(row["balance"] for row in rows) == 600
     assert fresh.control("stats")["conflicts"] > 0
+
+
+def test_everybody_who_counts_up_one_row_succeeds(fresh: Core) -> None:
+    """Callers that come together conflict; then each has its turn."""
+    fresh.control("insert", table="t", documents=[{"n": 0}])
+    before = fresh.control("stats")["conflicts"]
+    add = 'const row = await ctx.db.query("t").first(); await ctx.db.patch(row._id, { n: row.n + 1 }); return row.n'
+    calls = [fresh.lines.begin(op="call", params={"path": "p:m", "args": {"code": add}}) for _ in range(60)]
+    assert sorted(answer()["ok"]["value"] for answer in calls) == list(range(60))
+    assert fresh.control("stats")["conflicts"] > before

@@ -1,4 +1,4 @@
-"""Workers get cells one at a time, the longest first."""
+"""Workers get cells one at a time: those that are ready, the longest first."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import json
 
 import pytest
 
-from pytest_convex_evals.handout import longest_first
+from pytest_convex_evals.readiness import Readiness, longest_first
 from pytest_convex_evals.store.durations import read_durations
+from pytest_convex_evals.store.journal import read_events
+from tests.faults.provider import Ask, Provider, Reply
+from tests.support.process_tree import wait_until
 from tests.support.sessions import Project
+from tests.support.suites import answer_text
 
 NAMES = [f"00{number}-cell" for number in range(6)]
 
@@ -74,5 +78,34 @@ def test_a_worker_that_dies_hands_its_other_cell_back(suite):
 
 
 def test_equal_cells_keep_their_order():
-    assert longest_first(["a", "b", "c"], lambda _: 1.0) == [0, 1, 2]
-    assert longest_first(["a", "b", "c"], {"a": 1.0, "b": 3.0}.get) == [2, 1, 0]
+    assert order([1.0, 1.0, 1.0]) == [0, 1, 2]
+    assert order([1.0, 3.0, None]) == [2, 1, 0]
+
+
+def order(seconds: list[float | None]) -> list[int]:
+    ranks = longest_first([str(index) for index in range(len(seconds))], lambda node_id: seconds[int(node_id)])
+    ready = Readiness(ranks, [])
+    return [index for _ in seconds if (index := ready.take()) is not None]
+
+
+@pytest.mark.parametrize("workers", ["", "1"])
+def test_the_first_answer_is_graded_while_the_others_are_awaited(project: Project, workers: str) -> None:
+    for number in range(3):
+        project.suite.add(f"000-some/{number:03}-asked", task=f"For number {number}.\n")
+
+    def reply(ask: Ask) -> Reply:
+        if "For number 2." in ask.prompt:
+            return Reply(answer_text())
+        return Reply(answer_text(), before=lambda: wait_until(lambda: graded(project), "the last cell is graded"))
+
+    with Provider(reply) as provider:
+        project.env(OPENAI_BASE_URL=provider.url, OPENAI_API_KEY="k")
+        done = project.run("evals", "--models", "openai/m", "--evals-yes", workers=workers)
+    assert done.code == 0, done.output
+    assert graded(project)[0] == "002-asked"
+
+
+def graded(project: Project) -> list[str]:
+    journals = list(project.store.glob("runs/*/journal.jsonl"))
+    events = list(read_events(journals[0])) if journals else []
+    return [event["record"]["name"] for event in events if event["event"] == "cell_finished"]

@@ -1,4 +1,4 @@
-"""A loopback server that speaks the OpenAI chat protocol and answers as it is told."""
+"""A loopback server that speaks the OpenAI chat protocol without streams and answers as it is told."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from pytest_convex_evals.prompts import PREFLIGHT
 
 
 @dataclass
@@ -48,6 +50,9 @@ class OpenAIServer:
 
     def __init__(self, answer: Callable[[dict[str, Any]], Reply]) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.preflights: list[dict[str, Any]] = []
+        """The first, cheap call of each model; not among the requests."""
+        self.preflight = Reply("ready", output_tokens=2)
         self.keys: list[str | None] = []
         outer = self
 
@@ -55,9 +60,13 @@ class OpenAIServer:
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", "0"))
                 request = json.loads(self.rfile.read(length))
-                outer.requests.append(request)
                 outer.keys.append(self.headers.get("Authorization"))
-                reply = answer(request)
+                if request["messages"][-1]["content"] == PREFLIGHT:
+                    outer.preflights.append(request)
+                    reply = outer.preflight
+                else:
+                    outer.requests.append(request)
+                    reply = answer(request)
                 if reply.before:
                     reply.before()
                 body = reply.body(request.get("model", ""))

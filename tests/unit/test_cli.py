@@ -213,6 +213,7 @@ def test_show_summarises_a_run_from_its_journal(run):
         "\n"
         "not run: 1 cells have no verdict\n"
         "\n"
+        "go on with this run:          pytest evals --models reference --evals-resume abcd1234\n"
         "run what did not pass again:  pytest evals --models reference --lf\n"
         "look at this run again:       convex-evals show abcd1234\n"
         "run a real model:             OPENAI_API_KEY=… pytest evals --models gpt-5 -k 003-a\n"

@@ -2,18 +2,23 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
+
+from pytest_convex_evals.generation.causes import RULES
 
 # Every expression makes an exception; the child prints the cause of each.
 HEAD = """
 import asyncio, json, sys
 import httpx, openai, litellm
 from litellm import exceptions as e
-from pytest_convex_evals.generation.causes import _BY_CLASS, content_filtered, trouble_of
+from pytest_convex_evals.generation.causes import _BY_CLASS, content_filtered, judge
+from pytest_convex_evals.generation.wire import Exchange, ErrorInsideError, NotAReplyError
 
 request = httpx.Request("POST", "http://127.0.0.1/v1")
 args = {"message": "rate limit 429 timeout", "llm_provider": "openai", "model": "m"}
@@ -31,6 +36,12 @@ def status_error(status, code=None):
         except openai.APIStatusError as outer:
             return outer
 
+
+def seen(error, status=None, **told):
+    # The same exception, with what went over the wire.
+    exchange = Exchange(status=status)
+    exchange.facts.error = told or None
+    return error, exchange
 
 def chained(*errors):
     for outer, inner in zip(errors, errors[1:]):
@@ -111,6 +122,46 @@ MORE = {
     "anything else": ("RuntimeError('rate limit exceeded')", "generation_child"),
     "half a character": ("RuntimeError('\\ud83d')", "generation_child"),
 }
+SEEN = {
+    "the status of the wire beats the class": ("seen(e.RateLimitError(**args), 400)", "bad_request"),
+    "a rate limit wrapped by a stream": ("seen(RuntimeError('x'), 429)", "rate_limited"),
+    "no credit with the status of a rate limit": (
+        "seen(e.RateLimitError(**args), 429, code='insufficient_quota')",
+        "authentication",
+    ),
+    "a prompt that is too long by its code": (
+        "seen(e.BadRequestError(**args), 400, code='context_length_exceeded')",
+        "context_window",
+    ),
+    "a filter by its code": ("seen(e.BadRequestError(**args), 400, code='content_filter')", "refused"),
+    "an error with a number inside a success": (
+        "seen(ErrorInsideError('x'), 200, code=529, type='server_error')",
+        "provider_unavailable",
+    ),
+    "an error with a number in letters": ("seen(ErrorInsideError('x'), 200, code='429')", "rate_limited"),
+    "an error of Anthropic's stream": (
+        "seen(e.MidStreamFallbackError(**args), 200, type='overloaded_error')",
+        "provider_unavailable",
+    ),
+    "a wrong key inside a success": ("seen(ErrorInsideError('x'), 200, type='authentication_error')", "authentication"),
+    "an error that nobody knows": (
+        "seen(ErrorInsideError('x'), 200, message='429 rate limit')",
+        "provider_unavailable",
+    ),
+    "HTML": (
+        "seen(chained(openai.APIConnectionError(request=request), NotAReplyError('<html>')), 200)",
+        "provider_reply",
+    ),
+    "a server error in a stream": ("seen(e.APIConnectionError(**args), 503)", "provider_unavailable"),
+    "a connection that broke in mid-stream": (
+        "seen(chained(e.MidStreamFallbackError(**args), e.APIConnectionError(**args), httpx.ReadError('x')), 200)",
+        "provider_connection",
+    ),
+    "a timeout in mid-stream": (
+        "seen(chained(e.MidStreamFallbackError(**args), e.APIConnectionError(**args), httpx.ReadTimeout('x')), 200)",
+        "provider_timeout",
+    ),
+}
 FILTERED = {
     "litellm's class": ("e.ContentPolicyViolationError(**args)", True),
     "wrapped": ("chained(RuntimeError('x'), e.ContentPolicyViolationError(**args))", True),
@@ -124,12 +175,15 @@ FILTERED = {
 @pytest.fixture(scope="module")
 def told():
     """What the child says about every expression."""
-    expressions = [text for table in (ROWS, MORE, FILTERED) for text, _ in table.values()]
+    expressions = [text for table in (ROWS, MORE, SEEN, FILTERED) for text, _ in table.values()]
     program = textwrap.dedent(HEAD) + textwrap.dedent(f"""
         told = {{}}
         for text in {expressions!r}:
             error = eval(text)
-            told[text] = [trouble_of(error).model_dump(), content_filtered(error)]
+            error, exchange = error if isinstance(error, tuple) else (error, None)
+            fault = judge(error, exchange)
+            shown = [fault.cause, fault.reason, fault.rule.remedy]
+            told[text] = [shown, content_filtered(error)]
         names = [row[0] for row in _BY_CLASS]
         print(json.dumps([told, names, [name for name in names if not hasattr(e, name)]]))
     """)
@@ -146,12 +200,22 @@ def test_every_row_of_the_table_has_a_case_and_a_class(told):
     assert told[2] == []
 
 
-@pytest.mark.parametrize(("expression", "cause"), (ROWS | MORE).values(), ids=(ROWS | MORE).keys())
+@pytest.mark.parametrize(("expression", "cause"), (ROWS | MORE | SEEN).values(), ids=(ROWS | MORE | SEEN).keys())
 def test_each_exception_has_its_cause(expression, cause, told):
-    trouble, filtered = told[0][expression]
-    assert (trouble["cause"], filtered) == (cause, False)
-    assert trouble["reason"]
-    assert trouble["remedy"]
+    (found, reason, remedy), filtered = told[0][expression]
+    assert (found, filtered) == (cause, False)
+    assert reason
+    assert remedy or cause == "refused"
+
+
+def test_the_table_of_the_reference_is_the_table_of_the_program():
+    page = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| `(failed|error)` \| `(\w+)` \| (yes|no) \| (yes|no) \|$", page, re.MULTILINE)
+    words = {True: "yes", False: "no"}
+    assert {cause: (outcome, retried, stops) for outcome, cause, retried, stops in rows} == {
+        cause: (rule.outcome, words[rule.retried], words[rule.stops_model]) for cause, rule in RULES.items()
+    }
+    assert len(rows) == len(RULES)
 
 
 @pytest.mark.parametrize(("expression", "filtered"), FILTERED.values(), ids=FILTERED.keys())

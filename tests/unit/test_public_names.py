@@ -28,11 +28,18 @@ def test_flags_variables_and_ini_values():
         ("--evals-sandbox", "EVALS_SANDBOX", "evals_sandbox"),
         ("--evals-repeats", "", "evals_repeats"),
         ("--evals-concurrency", "", "evals_concurrency"),
+        ("--evals-budget", "", "evals_budget"),
+        ("--evals-yes", "", "evals_yes"),
+        ("--evals-resume", "", "evals_resume"),
+        ("--evals-resume-errors", "", "evals_resume_errors"),
+        ("--evals-regrade", "", "evals_regrade"),
+        ("--evals-failed-in", "", "evals_failed_in"),
+        ("", "EVALS_REHEARSAL", "evals_rehearsal"),
         ("--evals-dir", "", "evals_dir"),
         ("", "OUTPUT_TEMPDIR", "evals_outputs"),
     ]
     assert options.EXECUTION_MODE == "EVALS_EXECUTION_MODE"
-    assert options.EXPERIMENTS == ("default", "no_guidelines")
+    assert options.EXPERIMENTS == ("default", "no_guidelines", "web_search", "web_search_no_guidelines")
     assert options.BACKENDS == ("embedded",)
 
 
@@ -41,7 +48,7 @@ def test_every_flag_says_its_default_its_variable_and_its_ini_twin_in_the_help(p
     words = " ".join(shown.split())
     for option in options.OPTIONS:
         if option.flag:
-            assert f"{option.flag}={option.metavar}" in words
+            assert (option.flag if option.switch else f"{option.flag}={option.metavar}") in words
             assert f"[ini: {option.ini}]" in words
         if option.flag and option.default:
             assert f"(default: {option.default})" in words
@@ -101,7 +108,7 @@ def test_no_cause_is_both_a_failure_and_an_error():
 
 
 def test_submitters():
-    assert cells.BUILT_IN == ("reference", "wrong", "empty")
+    assert cells.BUILT_IN == ("reference", "wrong", "empty", "replay")
     assert cells.EMPTY_KINDS == ("no-files", "no-functions")
     assert cells.TASK_FILE == "TASK.txt"
 
@@ -109,4 +116,4 @@ def test_submitters():
 def test_commands():
     actions = {action.dest: action for action in build_parser()._actions}
     (commands,) = [action.choices for action in actions.values() if action.choices]
-    assert list(commands) == ["setup", "list", "models", "runs", "show", "cache", "backend"]
+    assert list(commands) == ["setup", "list", "models", "runs", "show", "status", "cache", "backend"]

@@ -4,6 +4,7 @@ import pytest
 
 from pytest_convex_evals.cells import BUILT_IN
 from pytest_convex_evals.errors import SettingsError
+from pytest_convex_evals.models.prices import Price
 from pytest_convex_evals.models.registry import (
     Model,
     key_variables,
@@ -13,6 +14,7 @@ from pytest_convex_evals.models.registry import (
     registry,
     resolve,
 )
+from pytest_convex_evals.models.resolution import refuse_unknown_prices, resolve_models
 
 
 @pytest.fixture(scope="module")
@@ -168,14 +170,26 @@ MISTAKES = {
     ),
     "another table": (
         "[model.x]\n" + ENTRY,
-        'the model registry {path} must hold tables [models."name"] and nothing else',
+        'the model registry {path} must hold tables [models."name"] and [providers."name"] and nothing else',
     ),
-    "no tables": ("models = 3\n", 'the model registry {path} must hold tables [models."name"] and nothing else'),
+    "no tables": (
+        "models = 3\n",
+        'the model registry {path} must hold tables [models."name"] and [providers."name"] and nothing else',
+    ),
+    "half a price": (
+        "[models.x]\ninput_usd_per_million = 1\n" + ENTRY,
+        '{path}: [models."x"] input_usd_per_million and output_usd_per_million must be two numbers, in USD',
+    ),
+    "a price in words": (
+        '[models.x]\ninput_usd_per_million = 1\noutput_usd_per_million = "much"\n' + ENTRY,
+        '{path}: [models."x"] input_usd_per_million and output_usd_per_million must be two numbers, in USD',
+    ),
     "no table": ("[models]\nx = 3\n", '{path}: [models."x"] must be a table'),
     "an unknown key": (
         "[models.x]\nmax_tokens = 3\n" + ENTRY,
         "{path}: [models.\"x\"] unknown key 'max_tokens'; "
-        "use api_base, display, key, litellm, max_output_tokens, provider, reasoning",
+        "use api_base, display, input_usd_per_million, key, litellm, max_output_tokens, output_usd_per_million, "
+        "provider, reasoning",
     ),
     "no provider": ('[models.x]\nlitellm = "openai/x"\n', '{path}: [models."x"] provider is missing'),
     "no id": ('[models.x]\nprovider = "P"\nlitellm = ""\n', '{path}: [models."x"] litellm is missing'),
@@ -230,3 +244,51 @@ def test_a_registry_that_is_not_text_is_named(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="cannot be read: 'utf-8' codec can't decode"):
         load_registry(path)
+
+
+LIMITED = "[models.x]\ninput_usd_per_million = 2\noutput_usd_per_million = 8.5\n" + ENTRY
+
+
+def test_prices_and_limits_come_from_the_registry_then_from_the_map(tmp_path):
+    limits = '[providers."OPENAI"]\nrequests_per_minute = 3\ntokens_per_minute = 9000\n'
+    (tmp_path / "models.toml").write_text(LIMITED + limits, encoding="utf-8")
+    found = resolve_models(["x", "gpt-5", "openai/gpt-4.1", "openai/nobody-knows"], tmp_path)
+    assert found["x"].price == Price(2e-6, 8.5e-6, "registry")
+    assert found["gpt-5"].price == Price(1.25e-6, 1e-5, "litellm")
+    assert found["openai/nobody-knows"].price is None
+    assert [(model.requests_per_minute, model.tokens_per_minute) for model in found.values()] == [
+        (None, None),
+        (3, 9000),
+        (3, 9000),
+        (3, 9000),
+    ]
+    with pytest.raises(SettingsError, match=r"the price of openai/nobody-knows is not known.\n  what to do: set input"):
+        refuse_unknown_prices(found)
+
+
+@pytest.mark.parametrize("text", ["requests_per_hour = 3", "requests_per_minute = 0", 'tokens_per_minute = "many"'])
+def test_a_mistake_in_limits_is_named(text, tmp_path):
+    (tmp_path / "models.toml").write_text(f"[providers.P]\n{text}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r'models.toml: \[providers."P"\] '):
+        resolve_models(["gpt-5"], tmp_path)
+
+
+def test_a_price_of_another_provider_is_not_taken(tmp_path):
+    (tmp_path / "models.toml").write_text('[models.x]\nprovider = "P"\nlitellm = "groq/gpt-5"\n', encoding="utf-8")
+    assert resolve_models(["x"], tmp_path)["x"].price is None
+
+
+def test_web_search_is_what_the_map_says(tmp_path):
+    names = ["gpt-5", "openai/gpt-4o-search-preview", "anthropic/claude-opus-4-6"]
+    found = resolve_models(names, tmp_path, web_search=True)
+    assert [(model.litellm, model.web_search) for model in found.values()] == [
+        ("openai/responses/gpt-5", True),
+        ("openai/gpt-4o-search-preview", True),
+        ("anthropic/claude-opus-4-6", True),
+    ]
+    with pytest.raises(SettingsError) as caught:
+        resolve_models(["gpt-5", "deepseek/deepseek-chat"], tmp_path, web_search=True)
+    assert str(caught.value) == (
+        "litellm offers no web search of the provider for deepseek/deepseek-chat.\n"
+        "  what to do: choose models that can search, or another --evals-experiment"
+    )

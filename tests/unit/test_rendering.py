@@ -136,7 +136,7 @@ def test_a_verbose_line_says_how_many_checks_passed(entry, word):
 
 
 def test_the_summary_of_nothing_says_how_to_begin():
-    assert list(summary_lines([], ".evals", 0, ["evals"])) == [
+    assert list(summary_lines([], ".evals", 0, ["evals"], "abcd1234-x")) == [
         "",
         "run a real model:             OPENAI_API_KEY=… pytest evals",
         "all models that are known:    convex-evals models",
@@ -145,7 +145,7 @@ def test_the_summary_of_nothing_says_how_to_begin():
 
 def test_the_summary_of_a_run_where_all_passed():
     records = [record(), record(category="001-data", name="000-a"), record(model="wrong:x"), record(model="wrong:y")]
-    assert list(summary_lines(records, ".evals/runs/x", 0, ["evals"])) == [
+    assert list(summary_lines(records, ".evals/runs/x", 0, ["evals"], "abcd1234-x")) == [
         "model      000-fundamentals  001-data  all    score  errors",
         "reference               1/1       1/1  2/2  100.0 %       0",
         "wrong                   2/2         -  2/2  100.0 %       0",
@@ -159,7 +159,7 @@ def test_the_summary_of_a_run_where_all_passed():
 def test_the_summary_tells_failures_and_errors_apart_and_what_was_not_run():
     reused = record(model="gpt-5", name="005-c", generation=generation(reused=True))
     command = ["evals", "--models", "gpt-5", "-k", "a or b", "--lf"]
-    assert list(summary_lines([FAILED, ERRORED, reused], ".evals/runs/x", 2, command)) == [
+    assert list(summary_lines([FAILED, ERRORED, reused], ".evals/runs/x", 2, command, "abcd1234-x")) == [
         "model  000-fundamentals  all   score  errors",
         "gpt-5               1/2  1/2  50.0 %       1",
         "",
@@ -178,17 +178,18 @@ def test_the_summary_tells_failures_and_errors_apart_and_what_was_not_run():
         "",
         "not run: 2 cells have no verdict",
         "",
+        "go on with this run:          pytest evals --models gpt-5 -k 'a or b' --evals-resume abcd1234",
         "run what did not pass again:  pytest evals --models gpt-5 -k 'a or b' --lf",
         "look at this run again:       convex-evals show abcd1234",
     ]
 
 
 def test_a_model_with_only_errors_has_no_score():
-    lines = list(summary_lines([ERRORED], "x", 0, []))
+    lines = list(summary_lines([ERRORED], "x", 0, [], "abcd1234-x"))
     assert lines[:2] == ["model  000-fundamentals  all  score  errors", "gpt-5               0/0  0/0      -       1"]
 
 
 def test_long_reasons_are_cut_in_the_summary():
     entry = record(Failed(cause="push", reason="\n".join(["x" * 1_000] * 20)))
-    shown = [line for line in summary_lines([entry], "x", 0, []) if line.startswith("    x")]
+    shown = [line for line in summary_lines([entry], "x", 0, [], "abcd1234-x") if line.startswith("    x")]
     assert [len(line) for line in shown] == [405] * 6

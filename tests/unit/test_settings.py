@@ -39,6 +39,13 @@ VALUES = {
     "sandbox": (["bwrap", "namespaces", "node", "bwrap"], ["bwrap", "namespaces", "node", "bwrap"], "auto"),
     "repeats": (["2", "3", "4", "5"], [2, 3, 4, 5], 1),
     "concurrency": (["2", "3", "4", "5"], [2, 3, 4, 5], 8),
+    "budget": (["2", "3", "4", "5.25"], [2.0, 3.0, 4.0, 5.25], None),
+    "yes": (["", "", "", "true"], [True, True, True, True], False),
+    "resume": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
+    "resume_errors": (["keep", "again", "keep", "keep"], ["keep", "again", "keep", "keep"], "again"),
+    "regrade": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
+    "failed_in": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
+    "rehearsal": (["seed=1", "seed=2", "seed=3", "seed=4"], ["seed=1", "seed=2", "seed=3", "seed=4"], ""),
     "dir": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ".evals"),
     "outputs": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
 }
@@ -59,7 +66,7 @@ def test_flags_win_over_environment_over_dotenv_over_ini_over_default(option, bu
             value = Path(value).relative_to(pytester.path).as_posix()
         assert value == expected
         assert settings.sources.get(option.name) == source
-        line = f"{option.name}: {value if isinstance(value, str | int) else ', '.join(value)} ({source})"
+        line = f"{option.name}: {', '.join(value) if isinstance(value, tuple) else value} ({source})"
         if option.name not in {"dir", "outputs", "guidelines"}:
             assert (line in settings_lines(settings)) == (source is not None)
 
@@ -73,7 +80,8 @@ def test_flags_win_over_environment_over_dotenv_over_ini_over_default(option, bu
         monkeypatch.setenv(option.environment, process)
         check(build(ini=ini_values), wanted[1], f"environment {option.environment}")
     if option.flag:
-        check(build(option.flag, flag, ini=ini_values), wanted[0], f"flag {option.flag}")
+        given = [option.flag] if option.switch else [option.flag, flag]
+        check(build(*given, ini=ini_values), wanted[0], f"flag {option.flag}")
 
 
 def test_without_any_setting_everything_is_free_and_default(build, pytester):
@@ -87,6 +95,8 @@ def test_without_any_setting_everything_is_free_and_default(build, pytester):
         sandbox="auto",
         repeats=1,
         concurrency=8,
+        budget=None,
+        yes=False,
         dir=str(pytester.path / ".evals"),
         outputs="",
     )
@@ -166,12 +176,14 @@ WRONG = {
     "an unknown experiment": (
         ["--evals-experiment", "guidlines"],
         "unknown experiment 'guidlines' (flag --evals-experiment).\n"
-        "  what to do: choose one of default, no_guidelines, or name custom guidelines with --evals-guidelines FILE",
+        "  what to do: choose one of default, no_guidelines, web_search, web_search_no_guidelines, or name custom "
+        "guidelines with --evals-guidelines FILE",
     ),
     "a name that breaks ids": (
         ["--evals-experiment", "a b", "--evals-guidelines", "flag.md"],
         "unknown experiment 'a b' (flag --evals-experiment).\n"
-        "  what to do: choose one of default, no_guidelines, or name custom guidelines with --evals-guidelines FILE",
+        "  what to do: choose one of default, no_guidelines, web_search, web_search_no_guidelines, or name custom "
+        "guidelines with --evals-guidelines FILE",
     ),
     "guidelines for an experiment without": (
         ["--evals-experiment", "no_guidelines", "--evals-guidelines", "flag.md"],
@@ -206,6 +218,14 @@ WRONG = {
     )
     for what in ("repeats", "concurrency")
     for value in ("0", "-1", "1.5", "two", "", "1_0", "٣", "9999999")
+}
+WRONG |= {
+    f"a budget of {value!r}": (
+        [f"--evals-budget={value}"],
+        f"budget must be an amount in USD above 0, not {value!r} (flag --evals-budget).\n"
+        "  what to do: give a number such as 2.50, or leave the setting out",
+    )
+    for value in ("0", "-1", "two", "", "1e3", "٣", "nan", "5 USD")
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, StepName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_convex_evals.backends.base import Backend
@@ -32,6 +33,8 @@ class Bench:
     """What the deploy step pushed to."""
     room: Room | None = None
     """Where a vitest grader runs."""
+    entered: Callable[[str], None] = lambda _: None
+    """Told the name of each step that begins."""
 
     def close(self) -> None:
         """End what the steps started."""

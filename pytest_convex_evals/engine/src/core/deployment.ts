@@ -110,6 +110,11 @@ export class Deployment {
     return new Deployment(new Map(), null, [], 1, 0);
   }
 
+  /** The same code with other providers of identities. */
+  withAuth(auth: readonly AuthProvider[]): Deployment {
+    return new Deployment(this.definitions, this.root, auth, this.importSeed, this.importNow);
+  }
+
   component(path: string): Component | null {
     let current = this.root;
     for (const name of path === "" ? [] : path.split("/")) current = current?.children.get(name) ?? null;

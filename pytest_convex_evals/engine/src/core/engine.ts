@@ -6,7 +6,7 @@ import { realpathSync } from "node:fs";
 import { Authenticator } from "./auth/authenticator.js";
 import { CLOCK, Database } from "./db/database.js";
 import { CursorCodec } from "./db/pagination.js";
-import { Deployment } from "./deployment.js";
+import { Deployment, type AuthProvider } from "./deployment.js";
 import { DEPLOYMENT, deploymentFact, deploymentFrom, ENVIRONMENT, environmentFact, environmentFrom } from "./durable/deployed.js";
 import type { Fact } from "./durable/entries.js";
 import type { DataFolder } from "./durable/folder.js";
@@ -194,15 +194,19 @@ export class Engine {
   }
 
   /** Replaces the variables by those that `next` returns. Functions read them, so subscriptions are looked at again. */
-  async changeEnvironment(next: () => ReadonlyMap<string, string>): Promise<void> {
+  async changeEnvironment(next: () => ReadonlyMap<string, string>, auth: readonly AuthProvider[]): Promise<void> {
     await this.db.change(() => {
       const variables = next();
+      const isSame = JSON.stringify(auth) === JSON.stringify(this.active.auth);
+      const deployment = isSame ? this.active : this.active.withAuth(auth);
       const after = (): void => {
+        this.active = deployment;
         this.env.clear();
         for (const [name, value] of variables) this.env.set(name, value);
         this.stateChanged();
       };
-      return { facts: [environmentFact(variables)], after };
+      const facts = [environmentFact(variables), ...(this.db.isDurable && !isSame ? [deploymentFact(deployment)] : [])];
+      return { facts, after };
     });
   }
 

@@ -10,7 +10,7 @@ import { Reach } from "../shared/reach.js";
 import { describeModule } from "./analyze.js";
 import { READ_FD } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
-import { hostFetch, hostStream, REQUEST_STREAM, storageCall } from "./hostcalls.js";
+import { hostFetch, hostStream, REQUEST_STREAM, storageCall, withOwnJson } from "./hostcalls.js";
 import { currentRealm, ModuleStore } from "./modules.js";
 import { NodeRealm } from "./node.js";
 import { exportedFunction, openRealm } from "./realm.js";
@@ -23,6 +23,8 @@ export interface ActionCall {
   start: StartOptions;
   finished: boolean;
   nextSyscall: number;
+  /** Operations of the platform under way, where they are limited. */
+  pending: number;
   /** Fires when the client of an HTTP action has gone. */
   readonly clientGone: AbortController;
   /** The client takes no more of the response. */
@@ -136,13 +138,13 @@ export class ActionRunner {
 
   private async start(id: number, start: StartOptions, payload: string): Promise<void> {
     clock = { now: start.now, at: performance.now(), virtual: start.frozen === true };
-    const call: ActionCall = { id, start, finished: false, nextSyscall: 0, clientGone: new AbortController(), cut: false, waiting: new Map() };
+    const call: ActionCall = { id, start, finished: false, nextSyscall: 0, pending: 0, clientGone: new AbortController(), cut: false, waiting: new Map() };
     this.calls.set(id, call);
     if (this.reached !== null) await this.reached;
     await currentCall.run(call, async () => {
       try {
         if (this.node !== null) this.done(call, await this.node.run(call, payload));
-        else await currentRealm.run({ dynamicImport: null }, () => this.runInRealm(call, payload));
+        else await currentRealm.run({ dynamicImport: null, parseJson: null }, () => this.runInRealm(call, payload));
       } catch (error) {
         this.fail(call, error);
       }
@@ -192,7 +194,7 @@ export class ActionRunner {
       init.body = hostStream(REQUEST_STREAM, (op, json) => this.asyncCall(call, op, json), signal);
       init.duplex = "half";
     }
-    const response = await match[0].invokeHttpAction(new Request(asked.url, init));
+    const response = await match[0].invokeHttpAction(withOwnJson(new Request(asked.url, init)));
     if (!(response instanceof Response)) throw new Error("HTTP action must return a Response object");
     this.send({ t: "head", call: call.id }, JSON.stringify({ status: response.status, headers: [...response.headers] }));
     if (response.body !== null) {

@@ -24,19 +24,6 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
   }
   define("self", globalThis);
 
-  // Errors made by shared classes belong to another realm; instanceof treats them as the same class.
-  for (const name of Object.keys(host.errors)) {
-    const own = globalThis[name];
-    const foreign = host.errors[name];
-    const inherited = Function.prototype[Symbol.hasInstance];
-    Object.defineProperty(own, Symbol.hasInstance, {
-      configurable: true,
-      value(candidate) {
-        return inherited.call(this, candidate) || (this === own && inherited.call(foreign, candidate));
-      },
-    });
-  }
-
   const NativeDate = Date;
   const SharedDate = new Proxy(NativeDate, {
     construct(target, args, newTarget) {
@@ -51,6 +38,20 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
   };
   NativeDate.prototype.constructor = SharedDate;
   define("Date", SharedDate);
+
+  // What shared classes make belongs to another realm; instanceof treats it as made by the same class.
+  for (const name of Object.keys(host.foreign)) {
+    const own = globalThis[name];
+    const foreign = host.foreign[name];
+    const inherited = Function.prototype[Symbol.hasInstance];
+    Object.defineProperty(own, Symbol.hasInstance, {
+      configurable: true,
+      value(candidate) {
+        return inherited.call(this, candidate) || (this === own && inherited.call(foreign, candidate));
+      },
+    });
+  }
+
   Math.random = function random() {
     return host.random();
   };
@@ -69,6 +70,10 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
     unregister() {}
   });
   if (typeof Atomics === "object") Atomics.wait = undefined;
+  for (const name of ["compile", "instantiate"]) {
+    const native = WebAssembly[name];
+    WebAssembly[name] = (...args) => host.pending(native(...args));
+  }
 
   const env = new Proxy(Object.create(null), {
     get(_target, name) {
@@ -149,16 +154,63 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
     },
   };
   define("crypto", cryptography);
-  define("performance", {
-    now: () => host.performanceNow(),
-    timeOrigin: host.timeOrigin,
-    mark() {},
-    measure() {},
-    getEntries: () => [],
-    getEntriesByType: () => [],
-    getEntriesByName: () => [],
-    toJSON: () => ({}),
-  });
+  class PerformanceEntry {
+    constructor(name, entryType, startTime, duration, detail) {
+      Object.assign(this, { name, entryType, startTime, duration, detail });
+    }
+    toJSON() {
+      return { ...this };
+    }
+  }
+  class Performance {
+    #entries = [];
+    timeOrigin = host.timeOrigin;
+    now() {
+      return host.performanceNow();
+    }
+    #time(given, otherwise) {
+      if (given === undefined || typeof given === "number") return given ?? otherwise;
+      const mark = this.#entries.findLast((entry) => entry.entryType === "mark" && entry.name === given);
+      if (mark === undefined) throw new DOMException("The mark '" + given + "' does not exist.", "SyntaxError");
+      return mark.startTime;
+    }
+    #add(entry) {
+      this.#entries.push(entry);
+      return entry;
+    }
+    mark(name, options = {}) {
+      return this.#add(new PerformanceEntry(String(name), "mark", options.startTime ?? this.now(), 0, options.detail ?? null));
+    }
+    measure(name, from, to) {
+      const { start = from, end = to, detail = null } = typeof from === "object" && from !== null ? { start: undefined, ...from } : {};
+      const startTime = this.#time(start, 0);
+      return this.#add(new PerformanceEntry(String(name), "measure", startTime, this.#time(end, this.now()) - startTime, detail));
+    }
+    getEntries() {
+      return this.#entries.toSorted((a, b) => a.startTime - b.startTime);
+    }
+    getEntriesByType(type) {
+      return this.getEntries().filter((entry) => entry.entryType === type);
+    }
+    getEntriesByName(name, type) {
+      return this.getEntries().filter((entry) => entry.name === name && (type === undefined || entry.entryType === type));
+    }
+    #clear(type, name) {
+      this.#entries = this.#entries.filter((entry) => entry.entryType !== type || (name !== undefined && entry.name !== name));
+    }
+    clearMarks(name) {
+      this.#clear("mark", name);
+    }
+    clearMeasures(name) {
+      this.#clear("measure", name);
+    }
+    toJSON() {
+      return { timeOrigin: this.timeOrigin };
+    }
+  }
+  define("PerformanceEntry", PerformanceEntry);
+  define("Performance", Performance);
+  define("performance", new Performance());
   define("structuredClone", (value, options) => {
     if (options !== undefined) throw new Error("structuredClone with transfer not supported");
     return host.structuredClone(value);
@@ -198,5 +250,5 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
     define("clearInterval", () => {});
   }
 
-  return { makeError: (message) => new Error(message), makeTypeError: (message) => new TypeError(message) };
+  return { makeError: (message) => new Error(message), makeTypeError: (message) => new TypeError(message), parseJson: JSON.parse };
 })`;

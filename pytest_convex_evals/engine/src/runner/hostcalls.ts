@@ -2,6 +2,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
+import { currentRealm } from "./modules.js";
 import type { AsyncCall } from "./realm.js";
 
 const NULL_BODY = new Set([101, 204, 205, 304]);
@@ -82,7 +83,14 @@ export async function hostFetch(input: unknown, init: unknown, call: AsyncCall):
   const content = NULL_BODY.has(answer.status) || !answer.hasBody ? null : hostStream(stream, call, request.signal);
   const response = new Response(content, { status: answer.status, statusText: answer.statusText, headers: answer.headers });
   Object.defineProperty(response, "url", { value: answer.url });
-  return response;
+  return withOwnJson(response);
+}
+
+/** What `json()` gives belongs to the realm that asked, not to the host. */
+export function withOwnJson<T extends Request | Response>(body: T): T {
+  const parse = currentRealm.getStore()?.parseJson ?? JSON.parse;
+  const json = async (): Promise<unknown> => parse(await body.text());
+  return Object.defineProperty(body, "json", { value: json, writable: true, configurable: true });
 }
 
 export async function storageCall(op: string, args: Record<string, unknown>, call: AsyncCall): Promise<unknown> {

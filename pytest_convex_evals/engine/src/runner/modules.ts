@@ -1,6 +1,8 @@
 /** The pushed modules that the runner knows, and their linking into a realm. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import vm from "node:vm";
 
 import { MODULE_SCHEME, PlatformError, type StackMapper } from "./failures.js";
@@ -55,11 +57,20 @@ export interface LinkOptions {
   /** Names of component definitions, while a config is evaluated. */
   components?: Record<string, string>;
   dynamicImport: "refuse" | "allow";
+  /** What `import.meta.url` says; null where there is none. */
+  moduleUrl: string | null;
   typeError(message: string): Error;
 }
 
-/** The realm whose code is running, for `import()` in scripts that several realms share. */
-export const currentRealm = new AsyncLocalStorage<{ dynamicImport: ((specifier: string, from: string) => Promise<vm.Module>) | null }>();
+export interface RunningRealm {
+  /** For `import()` in scripts that several realms share. */
+  dynamicImport: ((specifier: string, from: string) => Promise<vm.Module>) | null;
+  /** Makes objects of the realm. */
+  parseJson: ((text: string) => unknown) | null;
+}
+
+/** The realm whose code is running. */
+export const currentRealm = new AsyncLocalStorage<RunningRealm>();
 
 function importInCurrentRealm(specifier: string, from: string): Promise<vm.Module> {
   const load = currentRealm.getStore()?.dynamicImport ?? null;
@@ -165,8 +176,10 @@ function load(store: ModuleStore, path: string, options: LinkOptions, loaded: Ma
   if (stored === undefined) throw new PlatformError(`Couldn't find JavaScript module '${path}'`);
   const settings: vm.SourceTextModuleOptions = {
     identifier: id,
-    initializeImportMeta: () => {
-      throw options.typeError("import.meta unsupported");
+    initializeImportMeta: (meta) => {
+      if (options.moduleUrl === null) throw options.typeError("import.meta unsupported");
+      const filename = fileURLToPath(options.moduleUrl);
+      Object.assign(meta, { url: options.moduleUrl, filename, dirname: dirname(filename) });
     },
     importModuleDynamically: ((specifier: string, referrer: vm.Module) => {
       if (options.dynamicImport === "refuse") throw options.typeError("dynamic module import unsupported");

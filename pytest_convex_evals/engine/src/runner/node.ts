@@ -1,6 +1,7 @@
 /** "use node" modules: evaluated once in the process's own realm, with Node's globals; state lives as long as the process. */
 
 import { builtinModules, createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
 import { inspect } from "node:util";
 import vm from "node:vm";
 
@@ -16,14 +17,20 @@ function isEsm(exports: Record<string, unknown>): boolean {
   return (Object.prototype.toString.call(exports) === "[object Module]" || exports["__esModule"] === true) && "default" in exports;
 }
 
+/** Operations of the platform that may be pending at once. */
+const MAX_PENDING = 1000;
+/** What others than the platform do: `fetch`, bodies. */
+const HOST = "host/";
+
 const LEVELS = { log: "LOG", info: "INFO", warn: "WARN", error: "ERROR", debug: "DEBUG" } as const;
 
 export class NodeRealm {
   private readonly namespaces = new Map<string, Record<string, unknown>>();
   private readonly builtins = new Map<string, vm.Module>();
   private env = "";
-  /** Finds packages outside the bundle, when the core allows some. */
-  private readonly require: NodeJS.Require | null = (process.argv[3] ?? "") === "" ? null : createRequire(`${process.argv[3]}/index.js`);
+  /** Modules stand beside the packages outside the bundle, when the core allows some. */
+  private readonly moduleUrl = (process.argv[3] ?? "") === "" ? "file:///node/index.js" : pathToFileURL(`${process.argv[3]}/index.js`).href;
+  private readonly require = createRequire(this.moduleUrl);
 
   constructor(
     private readonly store: ModuleStore,
@@ -66,6 +73,7 @@ export class NodeRealm {
         context: undefined,
         external: (specifier) => this.builtin(specifier),
         dynamicImport: "allow",
+        moduleUrl: this.moduleUrl,
         typeError: (message) => new TypeError(message),
       });
       this.namespaces.set(key, namespace);
@@ -78,8 +86,8 @@ export class NodeRealm {
     if (present !== undefined) return present;
     const bare = specifier.replace(/^node:/, "");
     const isBuiltin = builtinModules.includes(bare);
-    if (!isBuiltin && this.require === null) return null;
-    const exports = (isBuiltin ? process.getBuiltinModule(bare) : this.require?.(specifier)) as Record<string, unknown>;
+    if (!isBuiltin && (process.argv[3] ?? "") === "") return null;
+    const exports = (isBuiltin ? process.getBuiltinModule(bare) : this.require(specifier)) as Record<string, unknown>;
     const names = [...new Set([...Object.keys(exports), "default"])];
     const module = new vm.SyntheticModule(
       names,
@@ -100,9 +108,26 @@ export class NodeRealm {
           reject(new Error(`${op} outside of a Convex function`));
           return;
         }
-        this.runner.syscall(call, op, json, resolve, (message, data) => {
-          reject(Object.assign(new Error(message), data === undefined ? {} : { data: JSON.parse(data) as unknown }));
-        });
+        const weight = op.startsWith(HOST) ? 0 : 1;
+        if (weight > 0 && call.pending >= MAX_PENDING) {
+          reject(new Error("Too many concurrent operations."));
+          return;
+        }
+        call.pending += weight;
+        const settled = (): number => (call.pending -= weight);
+        this.runner.syscall(
+          call,
+          op,
+          json,
+          (answer) => {
+            settled();
+            resolve(answer);
+          },
+          (message, data) => {
+            settled();
+            reject(Object.assign(new Error(message), data === undefined ? {} : { data: JSON.parse(data) as unknown }));
+          },
+        );
       });
     const scope = globalThis as Record<string, unknown>;
     scope["Convex"] = {
@@ -113,7 +138,9 @@ export class NodeRealm {
       jsSyscall: (op: string, args: Record<string, unknown>) => storageCall(op, args, syscall),
     };
     scope["fetch"] = (input: unknown, init: unknown) => hostFetch(input, init, syscall);
-    scope["require"] = this.require ?? createRequire("file:///node/index.js");
+    scope["require"] = this.require;
+    scope["exports"] = {};
+    scope["module"] = { exports: scope["exports"] };
     scope["__dirname"] = "/node";
     scope["__filename"] = "/node/index.js";
     process.exit = (() => {
@@ -127,7 +154,7 @@ export class NodeRealm {
   private log(level: string, args: unknown[]): void {
     const call = currentCall.getStore();
     if (call === undefined) return;
-    const text = args.map((arg) => (typeof arg === "string" ? `'${arg}'` : inspect(arg))).join(" ");
+    const text = args.map((arg) => inspect(arg)).join(" ");
     this.runner.send({ t: "log", call: call.id, level }, text);
   }
 }

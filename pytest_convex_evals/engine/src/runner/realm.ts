@@ -7,7 +7,7 @@ import type { StartOptions } from "../shared/protocol.js";
 import { BOOTSTRAP } from "./bootstrap.js";
 import { PlatformError } from "./failures.js";
 import { inspect } from "./inspect.js";
-import { evaluateModule, evaluateScripts, NeedsModules, type ModuleStore } from "./modules.js";
+import { currentRealm, evaluateModule, evaluateScripts, NeedsModules, type ModuleStore } from "./modules.js";
 import { Random } from "./random.js";
 import { guardedSubtle } from "./subtle.js";
 
@@ -51,7 +51,11 @@ const LAZY = [
   "ReadableStreamDefaultReader", "Request", "Response", "SubtleCrypto", "TextDecoderStream", "TextEncoderStream", "TransformStream",
   "WritableStream", "WritableStreamDefaultWriter",
 ] as const;
-const ERRORS = { Error, TypeError, RangeError, SyntaxError, EvalError, ReferenceError, URIError };
+/** Classes whose instances the shared ones hand out: errors, promises, what `json()` and `structuredClone` make. */
+const FOREIGN = {
+  Error, TypeError, RangeError, SyntaxError, EvalError, ReferenceError, URIError,
+  Object, Function, Array, Promise, Map, Set, Date, RegExp,
+};
 
 /** What the environment of an evaluation allows beside plain computation. */
 const FORBIDDEN_IN: Partial<Record<StartOptions["what"], string>> = { config: "definition", auth: "auth config file" };
@@ -71,7 +75,7 @@ export class Realm {
   readonly context: vm.Context;
   private random: Random;
   private importing = true;
-  private readonly make: { makeError(message: string): Error; makeTypeError(message: string): Error };
+  private readonly make: { makeError(message: string): Error; makeTypeError(message: string): Error; parseJson(text: string): unknown };
 
   constructor(
     private readonly start: StartOptions,
@@ -82,6 +86,8 @@ export class Realm {
     spareContext = null;
     const setup = script.runInContext(this.context) as (host: unknown, shared: unknown) => Realm["make"];
     this.make = setup(this.hostObject(), SHARED);
+    const running = currentRealm.getStore();
+    if (running !== undefined) running.parseJson = this.make.parseJson;
   }
 
   private get isAction(): boolean {
@@ -93,7 +99,8 @@ export class Realm {
     const started = performance.now();
     const quiet = FORBIDDEN_IN[this.start.what] !== undefined || this.start.what === "schema";
     return {
-      errors: ERRORS,
+      foreign: FOREIGN,
+      pending: (work: Promise<unknown>) => host.pending(work),
       lazyNames: LAZY,
       lazy: (name: (typeof LAZY)[number]): unknown => (name === "Response" ? (lenientResponse ??= makeLenientResponse()) : globalThis[name]),
       actions: this.isAction,
@@ -127,7 +134,10 @@ export class Realm {
         (message) => this.make.makeError(message),
         (work) => host.pending(work),
       ),
-      performanceNow: () => (this.start.what === "query" || this.importing ? 0 : Math.floor((performance.now() - started) * 10) / 10),
+      performanceNow: () => {
+        this.refuseIn("Performance");
+        return this.start.what === "query" || this.importing ? 0 : Math.floor((performance.now() - started) * 10) / 10;
+      },
       timeOrigin: this.start.now,
       structuredClone: (value: unknown) => structuredClone(value),
     };
@@ -174,6 +184,7 @@ export class Realm {
       node: false,
       context: this.context,
       external: () => null,
+      moduleUrl: null,
       ...(start.components === undefined ? {} : { components: start.components }),
       dynamicImport: this.isAction ? "allow" : "refuse",
       typeError: (message) => this.make.makeTypeError(message),

@@ -134,11 +134,12 @@ export function makeProgram(seed) {
   };
   const write = (depth) => {
     const table = pick(4) ? 0 : 1;
-    switch (pick(9)) {
+    switch (pick(10)) {
       case 0: case 1: case 2: case 3: return ["insert", table, table === 0 ? loose() : strict()];
       case 4: return ["patch", pick(12), looseChange(), strictChange()];
       case 5: return ["replace", pick(12), loose(), strict()];
       case 6: return ["delete", pick(12)];
+      case 8: return pick(3) ? look() : ["sweep", known(spec(0)), from(["copy", "move", "delete"])];
       case 7: return depth > 0 ? ["nested", times(1 + pick(4), () => write(depth - 1)), pick(2) === 0] : look();
       default: return look();
     }

@@ -70,6 +70,16 @@ export async function program(ctx, call, state, ops) {
     query: read,
     pages: async (table, spec, numItems) => (await pages(table, spec, numItems)).rows,
     pageEnds: async (table, spec, numItems) => (await pages(table, spec, numItems)).done,
+    sweep: async (spec, change) => {
+      const seen = [];
+      for await (const row of build(ctx, tables[0], spec)) {
+        seen.push(clean(row));
+        if (change === "copy") ids.push(await ctx.db.insert(tables[0], { n: row.n, s: row.s, a: row.a }));
+        else if (change === "move") await ctx.db.patch(row._id, { n: row.n + 1, a: row.n, s: `${row.s}b` });
+        else await ctx.db.delete(row._id);
+      }
+      return seen;
+    },
     nested: async (inner, fails) => {
       const answer = await ctx.runMutation(call.inner, { tables, ids: [...ids], ops: inner, fails });
       ids.push(...answer.ids.slice(ids.length));

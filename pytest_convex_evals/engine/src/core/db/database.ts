@@ -206,6 +206,11 @@ export class Database {
     }
   }
 
+  /** Resolves once a new transaction sees everything that was committed so far. */
+  async caughtUp(): Promise<void> {
+    await this.durability?.drained();
+  }
+
   /** Called when what was on its way to disk did not get there. */
   rollBack(): void {
     this.head = this.latest;

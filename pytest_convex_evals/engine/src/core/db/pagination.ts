@@ -27,13 +27,18 @@ export class CursorCodec {
     return Buffer.concat([this.seal(body), body]).toString("base64url");
   }
 
-  decode(text: string, fingerprint: string): Position {
+  /** The fingerprint and the position in a text that is a cursor of some query. */
+  open(text: string): [string, string | number | null] {
     const bytes = Buffer.from(text, "base64url");
     const body = bytes.subarray(16);
     if (bytes.length < 17 || !timingSafeEqual(bytes.subarray(0, 16), this.seal(body))) {
       throw new UserError("InvalidCursor", "Failed to parse cursor");
     }
-    const [found, position] = JSON.parse(body.toString()) as [string, string | number | null];
+    return JSON.parse(body.toString()) as [string, string | number | null];
+  }
+
+  decode(text: string, fingerprint: string): Position {
+    const [found, position] = this.open(text);
     if (found !== fingerprint) {
       throw new UserError(
         "InvalidCursor",
@@ -107,6 +112,9 @@ class PageCollector {
   private bytes = 0;
   private scanned = 0;
   private required = false;
+  /** The budgets of the page; one whose end is given has none. */
+  private readonly maximumRows: number | null;
+  private readonly maximumBytes: number | null;
 
   constructor(
     private readonly plan: Plan,
@@ -114,12 +122,13 @@ class PageCollector {
     private readonly bounded: boolean,
   ) {
     this.left = plan.operators.map((operator) => ("limit" in operator ? operator.limit : 0));
+    this.maximumRows = bounded ? null : request.maximumRowsRead;
+    this.maximumBytes = bounded ? null : request.maximumBytesRead;
   }
 
   /** Reads rows until the page is full or a budget is used up. Returns whether the rows ended. */
   collect(next: () => { doc: Doc; key: string } | null, hasMore: () => boolean): boolean {
-    const rows = this.bounded ? null : this.request.maximumRowsRead;
-    const bytes = this.bounded ? null : this.request.maximumBytesRead;
+    const { maximumRows: rows, maximumBytes: bytes } = this;
     while (this.bounded || this.docs.length < this.request.numItems) {
       if (((rows !== null && this.scanned >= rows) || (bytes !== null && this.bytes >= bytes)) && hasMore()) {
         this.required = true;
@@ -183,8 +192,8 @@ class PageCollector {
   private status(): Page["pageStatus"] {
     if (this.required) return "SplitRequired";
     const most = this.plan.search === null ? MAX_PAGE : MAX_SEARCH_ROWS;
-    const rows = Math.min(this.request.maximumRowsRead ?? most, most) * 0.75;
-    const bytes = Math.min(this.request.maximumBytesRead ?? MAX_BYTES, MAX_BYTES) * 0.75;
+    const rows = Math.min(this.maximumRows ?? most, most) * 0.75;
+    const bytes = Math.min(this.maximumBytes ?? MAX_BYTES, MAX_BYTES) * 0.75;
     return this.scanned > rows || this.bytes > bytes || this.docs.length > RECOMMENDED_PAGE ? "SplitRecommended" : null;
   }
 }

@@ -3,13 +3,13 @@
 import { createHash } from "node:crypto";
 
 import { UserError } from "../errors.js";
+import { identifierProblem } from "../values/names.js";
 import { KEY_END, keyAfter } from "../values/order.js";
 import { SYSTEM_TABLES } from "./database.js";
 import { compileFilter, type Predicate } from "./filter.js";
 import { compileRange } from "./ranges.js";
 import { compileSearch, type SearchPlan } from "./search.js";
 import { isSystemTable, type Doc, type Index } from "./tables.js";
-import type { Cursor } from "./tree.js";
 import type { Transaction } from "./transaction.js";
 
 type Operator = { filter: Predicate } | { limit: number };
@@ -46,6 +46,8 @@ export function compileQuery(tx: Transaction, namespace: string, json: unknown):
     createHash("sha256").update(JSON.stringify([{ ...source, order }, raw?.operators, fields])).digest("base64").slice(0, 24);
   if (source.type === "FullTableScan") {
     const table = String(source.tableName);
+    const problem = identifierProblem(table);
+    if (problem !== null) throw new UserError("InvalidTableName", `Invalid table name: "${table}". ${problem}`);
     const fields = ["_creationTime"];
     return { namespace, table, index: "by_creation_time", low: "", high: KEY_END, ascending, operators, search: null, fingerprint: fingerprint(fields) };
   }
@@ -89,68 +91,88 @@ function findIndex(tx: Transaction, namespace: string, table: string, name: stri
   throw new UserError("IndexNotFound", `Index ${full} not found.`);
 }
 
-/** Reads the rows of a plan's interval in order, seeing writes made meanwhile, and records the interval consumed. */
+/** Rows that are fetched at once when nothing says how many are wanted, and at most. */
+const FETCHED = 100;
+const MOST_FETCHED = 1024;
+
+/**
+ * Reads the rows of a plan's interval in order and records the interval consumed.
+ *
+ * Rows are fetched some at a time, as on the platform: what a function writes while it iterates shows in later fetches, not in
+ * the rows fetched already. So a loop that moves or adds rows ahead of itself does not meet them again and again.
+ */
 export class RangeScan {
-  private cursor: Cursor<Doc> | null = null;
-  private seen: unknown = null;
+  private fetched: [string, Doc][] = [];
+  private at = 0;
+  /** What is still to be fetched. */
   private low: string;
   private high: string;
+  private exhausted = false;
   /** Key of the last row returned. */
   lastKey: string | null = null;
 
   constructor(
     private readonly tx: Transaction,
     private readonly plan: Plan,
-    low = plan.low,
-    high = plan.high,
-    private readonly recorded = true,
+    private readonly from = plan.low,
+    private readonly to = plan.high,
+    private readonly size = FETCHED,
   ) {
-    this.low = low;
-    this.high = high;
-    this.from = low;
-    this.to = high;
+    this.low = from;
+    this.high = to;
   }
 
-  private readonly from: string;
-  private readonly to: string;
-
   next(): Doc | null {
-    const { tx, plan } = this;
-    const table = isSystemTable(plan.table) && !SYSTEM_TABLES.has(plan.table) ? undefined : tx.table(plan.namespace, plan.table);
-    const tree = table?.indexes.get(plan.index)?.tree;
-    if (tree !== undefined && tree !== this.seen) {
-      this.seen = tree;
-      this.cursor = tree.cursor(this.low, this.high, plan.ascending);
-    }
-    const entry = tree === undefined ? null : (this.cursor as Cursor<Doc>).next();
-    if (entry === null) {
+    const { plan } = this;
+    if (!this.hasMore()) {
       this.record(this.from, this.to);
       return null;
     }
-    const [key, doc] = entry;
+    const [key, doc] = this.fetched[this.at++] as [string, Doc];
     this.lastKey = key;
-    if (plan.ascending) {
-      this.low = keyAfter(key);
-      this.record(this.from, this.low);
-    } else {
-      this.high = key;
-      this.record(key, this.to);
-    }
-    if (this.recorded) tx.countRead(plan.table, doc);
+    if (plan.ascending) this.record(this.from, keyAfter(key));
+    else this.record(key, this.to);
+    this.tx.countRead(plan.table, doc);
     return doc;
   }
 
   /** Whether a row is left; looking is not reading. */
   hasMore(): boolean {
-    return new RangeScan(this.tx, this.plan, this.low, this.high, false).next() !== null;
+    if (this.at === this.fetched.length && !this.exhausted) this.fetch();
+    return this.at < this.fetched.length;
   }
 
-  /** Records that the rest of the interval was read to its end. */
+  private fetch(): void {
+    const { tx, plan } = this;
+    const table = isSystemTable(plan.table) && !SYSTEM_TABLES.has(plan.table) ? undefined : tx.table(plan.namespace, plan.table);
+    const rows = table?.indexes.get(plan.index)?.tree.cursor(this.low, this.high, plan.ascending);
+    this.fetched = [];
+    this.at = 0;
+    let row = rows?.next() ?? null;
+    for (; row !== null; row = rows?.next() ?? null) {
+      this.fetched.push(row);
+      if (this.fetched.length < this.size) continue;
+      if (plan.ascending) this.low = keyAfter(row[0]);
+      else this.high = row[0];
+      return;
+    }
+    this.exhausted = true;
+  }
+
   private record(low: string, high: string): void {
-    if (!this.recorded) return;
     this.tx.reads.add(this.plan.namespace, this.plan.table, this.plan.index, low, high);
     this.tx.checkRanges();
   }
+}
+
+/** How many rows a fetch of this query asks for. */
+function fetchSize({ operators }: Plan): number {
+  let size = FETCHED;
+  for (const operator of operators) {
+    if ("filter" in operator) return FETCHED;
+    size = operator.limit;
+  }
+  return Math.min(Math.max(size, 1), MOST_FETCHED);
 }
 
 export interface RowSource {
@@ -165,7 +187,7 @@ export class QueryStream {
 
   constructor(tx: Transaction, private readonly plan: Plan) {
     this.isLimited = plan.operators.some((operator) => "limit" in operator);
-    this.rows = plan.search === null ? new RangeScan(tx, plan) : plan.search.run(tx);
+    this.rows = plan.search === null ? new RangeScan(tx, plan, plan.low, plan.high, fetchSize(plan)) : plan.search.run(tx);
     this.left = plan.operators.map((operator) => ("limit" in operator ? operator.limit : 0));
   }
 

@@ -7,13 +7,13 @@
 
 import { UserError } from "../errors.js";
 import { encodeId, newInternalId } from "../values/ids.js";
-import { encodeKey, keyAfter } from "../values/order.js";
+import { encodeKey, KEY_END, keyAfter } from "../values/order.js";
 import { makeObject, type Value, type ValueObject } from "../values/value.js";
 import { identifierProblem } from "../values/names.js";
 import type { TableNames } from "../validators/check.js";
 import { checkTables, freeTableNumbers, SYSTEM_TABLES, type Database, type Snapshot, type Write } from "./database.js";
 import { ReadSet } from "./readset.js";
-import { Doc, docById, isSystemTable, makeTable, tableKey, withChange, type Table } from "./tables.js";
+import { Doc, docById, docCount, isSystemTable, makeTable, tableKey, withChange, type Table } from "./tables.js";
 import { DEFAULT_LIMITS, limitError, noUsage, type Amounts, type Dimension } from "./usage.js";
 
 
@@ -32,6 +32,8 @@ export class Transaction {
   /** What the caller wants kept with the writes, by key; null removes. */
   readonly facts = new Map<string, string | null>();
   private lastCreation: number | null = null;
+  /** Rows that each table has more or less than in the snapshot. Those of a rolled-back call stay in it, as on the platform. */
+  private readonly grown = new Map<string, number>();
   readonly reads = new ReadSet();
   readonly used: Amounts;
   limits: Amounts;
@@ -134,6 +136,15 @@ export class Transaction {
     return doc;
   }
 
+  /** How many documents a table has, which depends on all of it and reads none. */
+  count(namespace: string, name: string): number {
+    this.reads.add(namespace, name, "by_id", "", KEY_END);
+    this.checkRanges();
+    const key = tableKey(namespace, name);
+    const table = this.base.tables.get(key);
+    return (table === undefined ? 0 : docCount(table)) + (this.grown.get(key) ?? 0);
+  }
+
   countRead(tableName: string, doc: Doc): void {
     if (isSystemTable(tableName)) return;
     this.use("documentsRead", 1);
@@ -174,6 +185,10 @@ export class Transaction {
     const table = this.table(namespace, tableName);
     if (table === undefined) throw new Error(`write to a missing table ${tableName}`);
     this.setTable(withChange(table, before, after));
+    if (before === null || after === null) {
+      const key = tableKey(namespace, tableName);
+      this.grown.set(key, (this.grown.get(key) ?? 0) + (before === null ? 1 : -1));
+    }
     const id = (after ?? before)?.id ?? "";
     const earlier = this.writes.get(id);
     this.writes.set(id, { namespace, table: tableName, id, before: earlier === undefined ? before : earlier.before, after });

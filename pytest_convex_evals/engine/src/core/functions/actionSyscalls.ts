@@ -63,6 +63,8 @@ export async function actionSyscall(engine: Engine, context: ActionContext, op: 
       return JSON.stringify({ name: `${context.path.module.replace(/\.js$/, "")}:${context.path.fn}`, componentPath: namespace });
     case "1.0/getDeploymentMetadata":
       return JSON.stringify({ name: engine.instanceName, region: null, class: "dev" });
+    case "1.0/getTransactionMetrics":
+      throw new UserError("BadRequest", "getTransactionMetrics() can only be called from a query or mutation.");
     case "1.0/getRequestMetadata":
       return JSON.stringify(requestMetadata(context.root));
     case "1.0/storageGetUrl":
@@ -89,7 +91,7 @@ export async function actionSyscall(engine: Engine, context: ActionContext, op: 
   }
 }
 
-/** A small transaction of the core's own, run again on conflict. */
+/** A small transaction of the core's own, run again on conflict, once it sees what it conflicted with. */
 export async function transact<T>(engine: Engine, run: (tx: Transaction) => T): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     const tx = engine.db.begin();
@@ -99,6 +101,7 @@ export async function transact<T>(engine: Engine, run: (tx: Transaction) => T): 
       return result;
     } catch (error) {
       if (!(error instanceof ConflictError) || attempt >= 10) throw error;
+      await engine.db.caughtUp();
     }
   }
 }

@@ -20,6 +20,7 @@ import { CallLog } from "./logs.js";
 import { fullName, shortName, type FunctionPath } from "./paths.js";
 import type { JobRef } from "../time/jobs.js";
 import { CallStreams } from "./streams.js";
+import { Turns } from "./turns.js";
 import { findForClient, parseArguments, parseResult, validateArguments, validateResult, type Checked } from "./validation.js";
 
 /** What a caller adds to the transaction of a mutation. */
@@ -73,6 +74,7 @@ export function socketRequestId(session: string, request: number): string {
 export class Caller {
   /** Top-level calls under way. */
   running = 0;
+  private readonly turns = new Turns();
 
   constructor(private readonly engine: Engine) {}
 
@@ -98,7 +100,7 @@ export class Caller {
       for (let attempt = 0; ; ) {
         if (kind === "Mutation" && this.engine.epoch !== epoch) return this.gaveUp(request, kind, requestId, "The deployment was reset.", startedAt);
         try {
-          const result = await this.attempt(request, kind, requestId, hooks);
+          const result = await (kind === "Query" ? this.attempt(request, kind, requestId, hooks) : this.inTurn(attempt > 0, () => this.attempt(request, kind, requestId, hooks)));
           this.logEntry(request, kind, result, startedAt);
           return result;
         } catch (error) {
@@ -115,6 +117,16 @@ export class Caller {
     } finally {
       this.running -= 1;
       this.engine.activity.changed();
+    }
+  }
+
+  private async inTurn<T>(alone: boolean, run: () => Promise<T>): Promise<T> {
+    const others = this.turns.begin(alone);
+    if (others !== null) await others;
+    try {
+      return await run();
+    } finally {
+      this.turns.end();
     }
   }
 

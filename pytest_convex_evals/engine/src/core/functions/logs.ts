@@ -25,7 +25,7 @@ export class CallLog {
 
   /** Warnings of the platform come last and are not counted. */
   warn(text: string): void {
-    this.lines.push(`[WARN] ${text}`);
+    this.lines.push(cut(`[WARN] ${text}`));
   }
 }
 

@@ -5,13 +5,11 @@ import { argument, deleteDocument, getDocument, insertDocument, patchDocument, r
 import { SYSTEM_TABLES } from "../db/database.js";
 import { checkPageRequest, readPage } from "../db/pagination.js";
 import { compileQuery, QueryStream } from "../db/query.js";
-import { docCount } from "../db/tables.js";
 import { DIMENSIONS } from "../db/usage.js";
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
 import { cancelJob, scheduleJob } from "../time/jobs.js";
 import { decodeLegacyId, encodeId, tryDecodeId } from "../values/ids.js";
-import { KEY_END } from "../values/order.js";
 import { checkFieldName, encodeInt64, hasLoneSurrogate, isUndefinedMarker, parseValue, type Value } from "../values/value.js";
 import type { UdfContext } from "./context.js";
 import { resolveAddress, shortName } from "./paths.js";
@@ -127,7 +125,7 @@ export function asyncSyscall(engine: Engine, context: UdfContext, op: string, js
       deleteDocument(tx, namespace, text(args, "id", "db.delete"), optionalText(args, "table"));
       return "null";
     case "1.0/count":
-      return JSON.stringify(countTable(context, text(args, "table", "db.count")));
+      return JSON.stringify(tx.count(namespace, text(args, "table", "db.count")));
     case "1.0/createFunctionHandle":
       return JSON.stringify(engine.handles.create(resolveAddress(engine.deployment, engine.handles, context.component, args)));
     case "1.0/schedule":
@@ -222,6 +220,7 @@ function queryPage(engine: Engine, context: UdfContext, args: Args): string {
     maximumBytesRead: pageNumber(args, "maximumBytesRead"),
   };
   checkPageRequest(request);
+  for (const cursor of [request.cursor, request.endCursor]) if (cursor !== null) engine.cursors.open(cursor);
   if (context.component.path !== "") {
     throw new UserError("PaginationUnsupportedInComponents", "paginate() is only supported in the app.");
   }
@@ -237,14 +236,6 @@ function queryPage(engine: Engine, context: UdfContext, args: Args): string {
   context.newJournal = page.continueCursor;
   const rest = { isDone: page.isDone, continueCursor: page.continueCursor, splitCursor: page.splitCursor, pageStatus: page.pageStatus };
   return `{"page":[${page.docs.map((doc) => doc.json).join(",")}],${JSON.stringify(rest).slice(1)}`;
-}
-
-function countTable(context: UdfContext, name: string): number {
-  const { tx } = context;
-  tx.reads.add(context.component.path, name, "by_id", "", KEY_END);
-  tx.checkRanges();
-  const table = tx.table(context.component.path, name);
-  return table === undefined ? 0 : docCount(table);
 }
 
 function scheduleFromFunction(engine: Engine, context: UdfContext, args: Args): string {

@@ -1,4 +1,4 @@
-/** Changes of environment variables, all or nothing. */
+/** Changes of environment variables, all or nothing; the auth config reads them, so it is evaluated again. */
 
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
@@ -25,8 +25,14 @@ function isChange(change: unknown): change is { name?: unknown; value?: unknown 
 }
 
 export async function updateEnvironment(engine: Engine, changes: unknown): Promise<null> {
-  await engine.changeEnvironment(() => changedEnvironment(engine, changes));
-  return null;
+  for (;;) {
+    const { deployment } = engine;
+    const auth = await engine.pushes.authWith(changedEnvironment(engine, changes));
+    // A push that was activated meanwhile has an auth config of its own.
+    if (engine.deployment !== deployment) continue;
+    await engine.changeEnvironment(() => changedEnvironment(engine, changes), auth);
+    return null;
+  }
 }
 
 function changedEnvironment(engine: Engine, changes: unknown): Map<string, string> {

@@ -18,6 +18,7 @@ interface DescribedFunction {
   position: number;
 }
 
+export const AUTH_PATH = "auth.config.js";
 const MAX_CRON_ARGS = 1024 * 1024;
 
 function invalid(message: string, code: string): never {
@@ -29,7 +30,7 @@ function invalidModule(message: string): never {
 }
 
 export function isFunctionModule(module: ModuleSource): boolean {
-  return !module.path.startsWith("_deps/") && module.path !== "auth.config.js";
+  return !module.path.startsWith("_deps/") && module.path !== AUTH_PATH;
 }
 
 export async function analyzeModule(evaluator: Evaluator, def: string, module: ModuleSource, env: Record<string, string>, nowMs: number): Promise<ModuleInfo> {

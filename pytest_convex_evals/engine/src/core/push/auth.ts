@@ -1,7 +1,11 @@
 /** Checks of the evaluated auth.config. */
 
+import { bareIssuer } from "../auth/keys.js";
 import type { AuthProvider } from "../deployment.js";
 import { UserError } from "../errors.js";
+
+/** WorkOS signs the tokens of every customer under this name. */
+const SHARED_ISSUER = "https://api.workos.com";
 
 function mismatch(detail: string): never {
   throw new UserError("AuthConfigNotMatchingSchemaError", `auth config file must include a list of provider credentials: ${detail}`);
@@ -25,17 +29,22 @@ export function parseAuthConfig(text: string): AuthProvider[] {
       return typeof value === "string" ? value : mismatch(`providers[${at}].${name} must be a string`);
     };
     if (typeof provider !== "object" || provider === null) mismatch(`providers[${at}] must be an object`);
+    if ("applicationId" in provider && !("applicationID" in provider)) mismatch(`providers[${at}].applicationID must be a string: it is spelt applicationId`);
     if (provider["type"] === "customJwt") {
       if ("domain" in provider) mismatch(`providers[${at}] of type customJwt must not have a domain`);
       const algorithm = string("algorithm");
       if (algorithm !== "RS256" && algorithm !== "ES256") mismatch(`providers[${at}].algorithm must be RS256 or ES256`);
-      const applicationID = provider["applicationID"];
+      const applicationID = (provider["applicationID"] ?? null) === null ? null : string("applicationID");
+      const issuer = checkUrl(string("issuer"));
+      if (applicationID === null && bareIssuer(issuer) === SHARED_ISSUER) {
+        throw new UserError("InsecureConfiguration", `The issuer ${issuer} is shared by all its customers: providers[${at}] needs an applicationID`);
+      }
       return {
         type: "customJwt",
-        issuer: checkUrl(string("issuer")),
+        issuer,
         jwks: checkUrl(string("jwks")),
         algorithm,
-        applicationID: typeof applicationID === "string" ? applicationID : null,
+        applicationID,
       };
     }
     if (provider["type"] !== undefined && provider["type"] !== "oidc") mismatch(`providers[${at}].type is unknown`);

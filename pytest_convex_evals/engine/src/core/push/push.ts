@@ -20,7 +20,7 @@ import { INTERNAL_MESSAGE, JsFailure, UserError } from "../errors.js";
 import { parseSchema, type Schema } from "../schema/schema.js";
 import { checkValue } from "../validators/check.js";
 import { isJsonObject } from "../values/json.js";
-import { analyzeModule, byPathComponents, checkCronTargets, checkExportTree, isFunctionModule } from "./analysis.js";
+import { analyzeModule, AUTH_PATH, byPathComponents, checkCronTargets, checkExportTree, isFunctionModule } from "./analysis.js";
 import { parseAuthConfig } from "./auth.js";
 import { evaluationFailure, instantiate, parseConfig, postOrder } from "./definitions.js";
 import { describePush } from "./describe.js";
@@ -98,6 +98,24 @@ export class Pushes {
     throw new UserError("InvalidExternalModules", `Loading the pushed modules encountered the following error:\nNo packages are installed for ${names.join(", ")}`);
   }
 
+  /** The providers that the running auth config names when the variables are these; evaluated between pushes. */
+  authWith(variables: ReadonlyMap<string, string>): Promise<readonly AuthProvider[]> {
+    const { engine } = this;
+    const sources = engine.deployment.definitions.get("")?.sources.filter((module) => module.path === AUTH_PATH) ?? [];
+    if (sources.length === 0) return Promise.resolve(engine.deployment.auth);
+    const evaluated = this.evaluating.then(async () => {
+      const def = `auth:${randomUUID()}`;
+      const evaluator = new Evaluator(engine, [{ def, sources }]);
+      try {
+        return await evaluateAuth(evaluator, def, sources, { ...Object.fromEntries(variables), ...engine.builtinEnv() });
+      } finally {
+        evaluator.close();
+      }
+    });
+    this.evaluating = evaluated.catch(() => undefined);
+    return evaluated;
+  }
+
   forget(): void {
     this.pending = null;
   }
@@ -121,7 +139,7 @@ export class Pushes {
         const isApp = raw.path === "";
         const def = prefix + raw.path;
         const found = await this.analyse(evaluator, def, raw, isApp ? env : engine.builtinEnv());
-        if (isApp) auth = await evaluateAuth(evaluator, def, raw, env);
+        if (isApp) auth = await evaluateAuth(evaluator, def, raw.sources, env);
         analysed.set(raw.path, { raw, modules: found, schema: await evaluateSchema(evaluator, def, raw) });
       }
       const complete = await this.evaluateDefinitions(evaluator, prefix, analysed, env);
@@ -261,10 +279,10 @@ async function evaluateSchema(evaluator: Evaluator, def: string, raw: RawDefinit
   }
 }
 
-async function evaluateAuth(evaluator: Evaluator, def: string, raw: RawDefinition, env: Record<string, string>): Promise<AuthProvider[]> {
-  if (!raw.sources.some((module) => module.path === "auth.config.js")) return [];
+async function evaluateAuth(evaluator: Evaluator, def: string, sources: readonly ModuleSource[], env: Record<string, string>): Promise<AuthProvider[]> {
+  if (!sources.some((module) => module.path === AUTH_PATH)) return [];
   try {
-    return parseAuthConfig(await evaluator.run({ what: "auth", def, path: "auth.config.js", env }));
+    return parseAuthConfig(await evaluator.run({ what: "auth", def, path: AUTH_PATH, env }));
   } catch (error) {
     if (error instanceof JsFailure) {
       const missing = /Environment variable (\S+) is used in auth config file but/.exec(error.message);

@@ -6,7 +6,7 @@ import { withoutSystemFields } from "../db/documents.js";
 import type { Component, Deployment } from "../deployment.js";
 import type { Engine } from "../engine.js";
 import { checkValue } from "../validators/check.js";
-import type { Schema } from "../schema/schema.js";
+import type { Schema, SchemaTable } from "../schema/schema.js";
 import { isSubset, type Validator } from "../validators/validator.js";
 
 export interface InvalidDocument {
@@ -85,7 +85,8 @@ function prepareComponent({ tables, schemas }: Prepared, component: Component): 
   addSystemTables(tables, path);
   const declared = [...(schema?.tables.values() ?? [])];
   const number = freeTableNumbers(tables, path);
-  for (const table of [...declared.filter((item) => item.indexes.length > 0), ...declared.filter((item) => item.indexes.length === 0)]) {
+  const indexed = (item: SchemaTable): boolean => item.indexes.length + item.searchIndexes.length + item.vectorIndexes.length > 0;
+  for (const table of [...declared.filter(indexed), ...declared.filter((item) => !indexed(item))]) {
     const key = tableKey(path, table.name);
     if (!tables.has(key)) tables.set(key, makeTable(path, table.name, number()));
   }

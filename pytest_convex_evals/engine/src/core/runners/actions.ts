@@ -11,7 +11,10 @@ import { MAX_LEAKED_CONTEXTS, parseWireError, type Done } from "./udf.js";
 import type { Watchdog } from "./watchdog.js";
 
 const PARALLEL = 8;
-const MAX_OUTSTANDING = 1000;
+/** What the operations of one action that wait for their turn may take of the core's memory; some of any size may always wait. */
+const MAX_OUTSTANDING = 100_000;
+const MAX_OUTSTANDING_CHARACTERS = 64 * 1024 * 1024;
+const ALWAYS_OUTSTANDING = 1000;
 
 /** Operations that wait for others than the database; they take no place among those that run at once. */
 const UNCOUNTED: ReadonlySet<string> = new Set(["host/sleep", "host/fetch", "host/read", "host/close"]);
@@ -100,7 +103,7 @@ export class ActionRunnerClient {
     if (this.kind === "node") lane.holdsAnything = true;
     const busySeconds = start.what === "analyze" ? IMPORT_SECONDS : (this.settings.actionSeconds ?? BUSY_SECONDS);
     const result = new Promise<{ done: Done; unawaited: string[] }>((resolve, reject) => {
-      lane.calls.set(call, { handler, outstanding: new Map(), running: 0, waiting: [], busySeconds, resolve, reject });
+      lane.calls.set(call, { handler, outstanding: new Map(), characters: 0, running: 0, waiting: [], busySeconds, resolve, reject });
       lane.process.send({ t: "start", call, ...start }, payload);
       handler.entered?.((cut) => lane.process.send({ t: "gone", call, cut }));
     });
@@ -214,11 +217,13 @@ export class ActionRunnerClient {
   }
 
   private async answer(process: RunnerProcess, id: number, call: Running, syscall: number, op: string, json: string): Promise<void> {
-    if (call.outstanding.size >= MAX_OUTSTANDING) {
+    const { size } = call.outstanding;
+    if (size >= MAX_OUTSTANDING || (size >= ALWAYS_OUTSTANDING && call.characters + json.length > MAX_OUTSTANDING_CHARACTERS)) {
       process.send({ t: "resolve", call: id, id: syscall, ok: false, more: false, now: this.clock.nowMs() }, "Too many concurrent operations.");
       return;
     }
     call.outstanding.set(syscall, op);
+    call.characters += json.length;
     const header: Record<string, unknown> = { t: "resolve", call: id, id: syscall, ok: true, more: false };
     let payload: string;
     const counted = !UNCOUNTED.has(op);
@@ -236,6 +241,7 @@ export class ActionRunnerClient {
       call.waiting.shift()?.();
     }
     call.outstanding.delete(syscall);
+    call.characters -= json.length;
     header["now"] = this.clock.nowMs();
     process.send(header, payload);
   }

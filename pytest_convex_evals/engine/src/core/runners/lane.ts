@@ -25,6 +25,8 @@ export interface ActionHandler {
 export interface Running {
   handler: ActionHandler;
   outstanding: Map<number, string>;
+  /** Length of what those operations were asked with. */
+  characters: number;
   running: number;
   waiting: (() => void)[];
   /** Seconds of processor time without a yield that the call is granted. */

@@ -14,7 +14,7 @@ export interface CageSettings {
   prefix: readonly string[];
   /** The same for Node actions; `/{packages}` in it stands for the folder of packages. */
   nodePrefix: readonly string[];
-  /** Where Node actions find that folder; null for its own path. */
+  /** Where Node actions find that folder; null for its own path, when the cage has no root of its own. */
   packages: string | null;
   /** The folder of the sockets that lead out of the cage, as it is called on both sides; null when no cage cuts the network. */
   relay: { inside: string; outside: string } | null;
@@ -45,6 +45,8 @@ const NO_FILE = -1;
 /** How long a launcher may take to follow the program that it started. */
 const LAUNCHER_MS = 1000;
 const NODE_HEAP_MEGABYTES = 512;
+/** Where Node actions may write, in a cage that has a root of its own: there it is memory that ends with the process. */
+const SCRATCH = ["/tmp", "/tmp/*"];
 
 export class RunnerProcess {
   private readonly child: ChildProcess;
@@ -192,6 +194,7 @@ function commandOf(kind: RunnerKind, settings: RunnerSettings): string[] {
     "--permission",
     `--allow-fs-read=${settings.script}`,
     ...(packages === null ? [] : [`--allow-fs-read=${packages}/*`]),
+    ...(kind === "node" && settings.packages !== null ? SCRATCH.flatMap((folder) => [`--allow-fs-read=${folder}`, `--allow-fs-write=${folder}`]) : []),
     "--experimental-vm-modules",
     "--no-warnings",
     `--max-old-space-size=${kind === "node" ? NODE_HEAP_MEGABYTES : settings.heapMegabytes}`,

@@ -21,12 +21,16 @@ export type Validator =
 
 export const ANY: Validator = { type: "any" };
 
+/** Deeper than any value can be. */
+const MAX_DEPTH = 128;
+
 function bad(message: string, code = "InvalidValidator"): never {
   throw new UserError(code, message);
 }
 
 /** Parses the JSON form. Throws with the platform's words for what may not be pushed. */
-export function parseValidator(json: unknown): Validator {
+export function parseValidator(json: unknown, depth = 0): Validator {
+  if (depth > MAX_DEPTH) bad(`Validator is too nested (maximum nesting: ${MAX_DEPTH})`);
   if (typeof json !== "object" || json === null) bad("Validator must be an object");
   const raw = json as Record<string, unknown>;
   switch (raw["type"]) {
@@ -48,14 +52,14 @@ export function parseValidator(json: unknown): Validator {
     case "id":
       return typeof raw["tableName"] === "string" ? { type: "id", tableName: raw["tableName"] } : bad("id validator without a table name");
     case "array":
-      return { type: "array", value: parseValidator(raw["value"]) };
+      return { type: "array", value: parseValidator(raw["value"], depth + 1) };
     case "union":
       if (!Array.isArray(raw["value"])) bad("union validator without members");
-      return { type: "union", members: (raw["value"] as unknown[]).map(parseValidator) };
+      return { type: "union", members: (raw["value"] as unknown[]).map((member) => parseValidator(member, depth + 1)) };
     case "object":
-      return parseObject(raw["value"]);
+      return parseObject(raw["value"], depth + 1);
     case "record":
-      return parseRecord(raw);
+      return parseRecord(raw, depth + 1);
     default:
       return bad(`unknown validator type ${JSON.stringify(raw["type"])}`);
   }
@@ -67,7 +71,7 @@ function parseLiteral(json: unknown): Validator {
   return { type: "literal", value };
 }
 
-function parseObject(json: unknown): Validator {
+function parseObject(json: unknown, depth: number): Validator {
   if (typeof json !== "object" || json === null || Array.isArray(json)) bad("object validator without fields");
   const fields = new Map<string, FieldValidator>();
   for (const name of Object.keys(json).sort()) {
@@ -75,7 +79,7 @@ function parseObject(json: unknown): Validator {
     if (problem !== null) bad(`Invalid object field name "${name}": ${problem}`, "InvalidObjectField");
     const field = (json as Record<string, unknown>)[name] as { fieldType?: unknown; optional?: unknown } | null;
     try {
-      fields.set(name, { validator: parseValidator(field?.fieldType), optional: field?.optional === true });
+      fields.set(name, { validator: parseValidator(field?.fieldType, depth), optional: field?.optional === true });
     } catch (error) {
       if (error instanceof UserError) throw new UserError(error.code, `Invalid validator for key \`${name}\`: ${error.message}`);
       throw error;
@@ -84,13 +88,13 @@ function parseObject(json: unknown): Validator {
   return { type: "object", fields };
 }
 
-function parseRecord(raw: Record<string, unknown>): Validator {
-  const keys = parseValidator(raw["keys"]);
+function parseRecord(raw: Record<string, unknown>, depth: number): Validator {
+  const keys = parseValidator(raw["keys"], depth);
   const values = raw["values"] as { fieldType?: unknown; optional?: unknown } | null;
   if (containsLiteral(keys)) bad("Records cannot have string literal keys", "InvalidRecordType");
   if (!isStringLike(keys)) bad("Records can only have string keys, such as `v.string()` or `v.id(...)`", "InvalidRecordType");
   if (values?.optional === true) bad("Records cannot have optional values", "InvalidRecordType");
-  return { type: "record", keys, values: parseValidator(values?.fieldType) };
+  return { type: "record", keys, values: parseValidator(values?.fieldType, depth) };
 }
 
 function containsLiteral(validator: Validator): boolean {

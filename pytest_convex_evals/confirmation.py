@@ -1,0 +1,42 @@
+"""The question before money is spent: only on a terminal, only above a threshold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from pytest_convex_evals.options import Settings
+
+
+def consent_of(
+    config: pytest.Config, settings: Settings, environment: Mapping[str, str]
+) -> Callable[[str], bool] | None:
+    """How to ask a person; None when there is nobody to ask, or the answer is known."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    stdin = sys.__stdin__
+    if settings.yes or environment.get("CI") or reporter is None or stdin is None:
+        return None
+    if stdin.closed or not stdin.isatty() or not reporter.isatty:
+        return None
+
+    def ask(question: str) -> bool:
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        if capture is not None:
+            capture.suspend(in_=True)
+        try:
+            reporter.ensure_newline()
+            reporter.write(f"{question} [y/N] ")
+            reporter.flush()
+            return stdin.readline().strip().lower() in {"y", "yes"}
+        finally:
+            if capture is not None:
+                capture.resume()
+
+    return ask
+
+
+def decline() -> None:
+    """End the session: nothing was spent."""
+    pytest.exit("nothing was bought: --evals-yes buys without asking", returncode=pytest.ExitCode.USAGE_ERROR)
