@@ -11,12 +11,14 @@ import os
 import secrets
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_convex_evals.cage.levels import INSIDE
 from pytest_convex_evals.cage.program import MB, Limits, Program
+from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading.reference import backend_with_reference
 from pytest_convex_evals.grading.vitest.programs import c_library, programs
 from pytest_convex_evals.suite.vitest import ANSWER_PORT, asks_for_reference
@@ -168,7 +170,8 @@ class Room:
         """End what was opened; may be called twice."""
         if self._booted:
             self._booted = False
-            self._bench.tools.vitest.request("drop", {"name": self._name}, deadline_s=_BOOT_S)
+            with suppress(Trouble):  # a server that is gone took its workers along
+                self._bench.tools.vitest.request("drop", {"name": self._name}, deadline_s=_BOOT_S)
         if self._ask is not None:
             shutil.rmtree(self._ask, ignore_errors=True)
         if self._network is not None:
