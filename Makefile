@@ -20,7 +20,7 @@ define attempt
 	@$(2) || { echo; echo "set-up failed: $(1)"; echo "  command:    $(2)"; echo "  what to do: $(3)"; exit 1; }
 endef
 
-.PHONY: help setup cage evals test lint types format compat bench fuzz soak durability differential faults kills hostile outage lock clean
+.PHONY: help setup cage evals test lint types format compat bench fuzz soak durability differential faults kills hostile outage vitest lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -96,6 +96,9 @@ outage: setup ## uploads of 200 cells while the scores backend dies, hangs and r
 
 hostile: setup ## hostile submissions at every level of the cage that this machine has
 	@HOSTILE=all $(BIN)/pytest tests/hostile -n 2 $(ARGS)
+
+vitest: setup ## the suite in the vitest layout beside its twin with Python graders, all submissions
+	@VITEST_SUITES=all $(BIN)/pytest tests/plugin/test_vitest_suites.py $(ARGS)
 
 lock: $(VENV)/ready ## refresh the lock files from pyproject.toml and engine/package.json
 	@set -e; compile="$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet"; \

@@ -16,6 +16,7 @@ from benchmarks import (
     scores_reads,
     scores_upload,
     search,
+    vitest_grader,
 )
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -26,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "search": search.figures,
     "cage": cage.figures,
     "grading": grading.figures,
+    "vitest_grader": vitest_grader.figures,
     "runs": runs.figures,
     "scores_upload": scores_upload.figures,
     "scores_reads": scores_reads.figures,

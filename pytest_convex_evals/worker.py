@@ -98,7 +98,7 @@ class CellGrader:
             write_atomically(graded.folder / "answer.md", submission.answer_text, durable=False)
         bench = Bench(item, submission, graded.folder, self.tools, entered=self.entered)
         try:
-            steps = run_steps(steps_of(item.pipeline, self.loader), bench)
+            steps = run_steps(steps_of(item, self.loader), bench)
         finally:
             bench.close()
         backend = {}

@@ -115,6 +115,25 @@ class Backend(Protocol):
         """Move the clock forward and run what falls due, in order."""
         ...
 
+    def share_network(self, gate: Path | None, process: int | None, hidden: Sequence[int]) -> None:
+        """Let actions reach what listens in the network of a process, or on this machine, except for hidden ports.
+
+        The gate is the socket file that leads into that network.
+        """
+        ...
+
+    def accept_development_key(self) -> None:
+        """Take the public key of the Convex development instance as an admin key, too."""
+        ...
+
+    def save(self) -> str:
+        """The deployment, analysed, for `load` of another backend of this kind."""
+        ...
+
+    def load(self, deployment: str) -> None:
+        """Deploy what was saved."""
+        ...
+
     def use_packages(self, folder: Path) -> None:
         """Where Node actions find packages that are not bundled: a node_modules folder."""
         ...

@@ -50,6 +50,8 @@ class Core:
     ready: Mapping[str, Any]
     relay: Path | None = None
     """Sockets through which what is caged reaches the core and what a grader allows."""
+    node_prefix: Callable[[int], list[str]] | None = None
+    """What comes before Node actions that share the network of a process; None when no cage cuts the network."""
     cells: int = 0
     """How many it has served."""
 
@@ -67,7 +69,11 @@ class Core:
             cause="backend",
             remedy="run the same command again",
         )
-        return cls(child, child.greeting(_START_S), relay)
+        shared = None
+        if cage is not None and relay is not None:
+            where, folder = cage, relay
+            shared = lambda process: where.prefix(_node_program(toolchain, folder, process))  # noqa: E731
+        return cls(child, child.greeting(_START_S), relay, shared)
 
     def renew(self) -> None:
         """Empty it, on other ports and with another key, so that nobody who knew the last cell reaches the next."""
@@ -178,13 +184,28 @@ class EmbeddedBackend:
                 "backend", f"the clock could not be moved: {error}", remedy="call clock.start first"
             ) from None
 
+    def share_network(self, gate: Path | None, process: int | None, hidden: Sequence[int]) -> None:
+        """Let actions reach what listens where a grader listens."""
+        params: dict[str, Any] = {"hidden": list(hidden)}
+        if gate is not None and process is not None and self._core.node_prefix is not None:
+            params |= {"gate": str(gate), "prefix": self._core.node_prefix(process)}
+        self._ask("network", **params)
+
+    def accept_development_key(self) -> None:
+        """Until the end of the cell."""
+        self._ask("developmentKey")
+
+    def save(self) -> str:
+        """The deployment, analysed."""
+        return str(self._ask("save")["deployment"])
+
+    def load(self, deployment: str) -> None:
+        """Deploy what was saved."""
+        self._ask("load", deployment=deployment)
+
     def use_packages(self, folder: Path) -> None:
         """Where Node actions find packages that are not bundled."""
         self._ask("packages", folder=str(folder))
-
-    def accept_development_key(self) -> None:
-        """Let the key count that suites in the vitest layout hold; a submission may know it, too."""
-        self._ask("developmentKey")
 
     def allow_fetch(self, origins: Sequence[str]) -> None:
         """Addresses that actions may reach."""
@@ -331,7 +352,7 @@ def _runners(cage: Cage, toolchain: Toolchain, relay: Path | None) -> dict[str, 
     """How the core starts its runners; only those of Node actions get packages and a network."""
     script = toolchain.script("runner")
     plain = Program(read={_SCRIPT: script}, limits=Limits(memory=1024 * MB))
-    node = Program(read={_SCRIPT: script, _PACKAGES: _ANY_PACKAGES, **({_RELAY: relay} if relay else {})})
+    node = _node_program(toolchain, relay)
     return {
         "prefix": cage.prefix(plain),
         "nodePrefix": cage.prefix(node),
@@ -340,6 +361,12 @@ def _runners(cage: Cage, toolchain: Toolchain, relay: Path | None) -> dict[str, 
         "packages": _PACKAGES if cage.isolates else None,
         "relay": {"inside": _RELAY, "outside": str(relay)} if relay else None,
     }
+
+
+def _node_program(toolchain: Toolchain, relay: Path | None, network: int | None = None) -> Program:
+    read: dict[str, Path | str] = {_SCRIPT: toolchain.script("runner"), _PACKAGES: _ANY_PACKAGES}
+    # Where the network is shared, its gate leads to the deployment.
+    return Program(read={**read, **({_RELAY: relay} if relay else {})}, network=network)
 
 
 def _cron_status(status: Any) -> str:

@@ -1,8 +1,9 @@
 """A cage of plain Linux namespaces: `python -I -S launcher.py WORDS… -- PROGRAM…`, with the filter on descriptor 9.
 
 Words come in threes: `read INSIDE OUTSIDE` and `write INSIDE OUTSIDE` name what can be seen, `scratch BYTES ''` the
-size of /tmp, `variable NAME VALUE` the environment, `folder PATH ''` where to begin; with `processes '' ''` the program
-may start others, and the first process of the new process namespace only waits and collects them. All ends with whoever
+size of /tmp in memory or, with a path, the folder in its place, `variable NAME VALUE` the environment, `folder PATH ''`
+where to begin; with `processes '' ''` the program may start others, and the first process of the new process namespace
+only waits and collects them; with `joined '' ''` it stays in the network that it was started in. All ends with whoever
 started this. Exit code 125 and a message: the cage could not be built. A program that dies of a signal gives 128 plus
 its number.
 
@@ -15,7 +16,8 @@ import sys
 
 CANNOT = 125
 FILTER_DESCRIPTOR = 9
-_NEW_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000
+NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
+_NEW_NAMESPACES = NEW_USER | 0x00020000 | 0x20000000 | NEW_NETWORK | 0x08000000 | 0x04000000 | 0x02000000
 """User, mount, process, network, IPC, UTS and cgroup."""
 _NOBODY = 65534
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
@@ -47,14 +49,15 @@ def _pivot(new: str, old: str) -> None:
     _check(_libc.syscall(_PIVOT_ROOT[os.uname().machine], new.encode(), old.encode()), "pivot_root")
 
 
-def _separate() -> None:
+def separate(namespaces: int, inside: int) -> None:
+    """Into new namespaces, as a user with this number inside."""
     user, group = os.getuid(), os.getgid()
-    _check(_libc.unshare(_NEW_NAMESPACES), "unshare")
+    _check(_libc.unshare(namespaces), "unshare")
     try:
         for name, text in (
             ("setgroups", "deny"),
-            ("uid_map", f"{_NOBODY} {user} 1"),
-            ("gid_map", f"{_NOBODY} {group} 1"),
+            ("uid_map", f"{inside} {user} 1"),
+            ("gid_map", f"{inside} {group} 1"),
         ):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:  # noqa: PTH123 - pathlib is slow to load
                 stream.write(text)
@@ -62,7 +65,7 @@ def _separate() -> None:
         raise Cannot(f"{error.filename}: {error.strerror}") from None
 
 
-def _loopback_up() -> None:
+def loopback_up() -> None:
     """SIOCSIFFLAGS with up and running, by hand: the socket module is slow to load."""
     handle = _libc.socket(2, 2, 0)
     request = ctypes.create_string_buffer(b"lo".ljust(16, b"\0") + (0x1 | 0x40).to_bytes(2, sys.byteorder), 40)
@@ -95,7 +98,9 @@ def _build(words: list[list[str]]) -> None:
     _mount("cage", "/new", "tmpfs", _NO_SUID | _NO_DEVICES)
     os.mkdir("/new/tmp")  # noqa: PTH102
     for kind, first, second in words:
-        if kind == "scratch":
+        if kind == "scratch" and second:
+            _bind(f"/old{second}", "/new/tmp", writable=True)
+        elif kind == "scratch":
             _mount("scratch", "/new/tmp", "tmpfs", _NO_SUID | _NO_DEVICES, f"size={first},mode=1777")
         elif kind in ("read", "write"):
             _bind(f"/old{second}", f"/new{first}", writable=kind == "write")
@@ -150,11 +155,13 @@ def main(arguments: list[str]) -> int:
     words, command = [arguments[at : at + 3] for at in range(0, end, 3)], arguments[end + 1 :]
     parent = os.getppid()
     try:
-        _separate()
+        joined = ["joined", "", ""] in words
+        separate(_NEW_NAMESPACES & ~NEW_NETWORK if joined else _NEW_NAMESPACES, _NOBODY)
         _libc.prctl(_DEATH_SIGNAL, _KILL, 0, 0, 0)
         if os.getppid() != parent:
             return CANNOT
-        _loopback_up()
+        if not joined:
+            loopback_up()
         child = os.fork()
         if child == 0:
             _enter(words, command)

@@ -24,6 +24,7 @@ LEVELS: tuple[Level, ...] = ("bwrap", "namespaces", "node")
 INSIDE = "/cage"
 """The folder of a cage that holds what we put there."""
 _LAUNCHER = Path(__file__).with_name("launcher.py")
+_NETWORK = Path(__file__).with_name("network.py")
 _HOSTS = "127.0.0.1 localhost\n"
 _STAT = f"1 (node) R 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 0 0 12288{' 0' * 28}\n"
 """In the place of /proc/self/stat: there is no /proc, and Node reads its size there."""
@@ -71,7 +72,15 @@ class Cage:
             return ["/bin/sh", "-c", f'{script}exec "$@"', "cage"]
         wanted = self.files / ("processes.bpf" if program.processes else "single.bpf")
         build = self._bwrap(program) if self.level == "bwrap" else self._namespaces(program)
+        if program.network is not None:
+            build = [*_python(_NETWORK), "join", str(program.network), "--", *build]
         return ["/bin/sh", "-c", f'{script}exec "$@" 9<"$0"', str(wanted), *build]
+
+    def network_prefix(self) -> list[str]:
+        """What comes before the command line of a trusted program that gets a new network, and nothing else."""
+        if self.level == "bwrap":
+            return [self.launcher, "--die-with-parent", "--unshare-user", "--unshare-net", "--dev-bind", "/", "/", "--"]
+        return [*_python(_NETWORK), "hold", "--"]
 
     def _read(self, program: Program) -> dict[str, str]:
         own = {
@@ -86,10 +95,12 @@ class Cage:
     def _bwrap(self, program: Program) -> list[str]:
         command = [self.launcher, "--die-with-parent", "--cap-drop", "ALL", "--clearenv"]
         command += ["--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--unshare-cgroup-try"]
-        command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--hostname", "cage"]
+        command += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "cage"]
+        command += ["--unshare-net"] if program.network is None else []
         # The first process must collect others; a program without others is the first, and its launcher collects it.
         command += [] if program.processes else ["--as-pid-1"]
-        command += ["--size", str(program.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
+        memory = ["--size", str(program.limits.scratch), "--perms", "1777", "--tmpfs"]
+        command += [*(memory if program.scratch is None else ["--bind", str(program.scratch)]), "/tmp"]  # noqa: S108
         for inside, outside in self._read(program).items():
             command += ["--dev-bind" if inside == "/dev/null" else "--ro-bind", outside, inside]
         for inside, source in program.write.items():
@@ -99,7 +110,8 @@ class Cage:
         return [*command, "--remount-ro", "/", "--chdir", program.folder, "--seccomp", "9", "--"]
 
     def _namespaces(self, program: Program) -> list[str]:
-        command = [self.launcher, "-I", "-S", str(_LAUNCHER), "scratch", str(program.limits.scratch), ""]
+        command = [*_python(_LAUNCHER), "scratch", str(program.limits.scratch)]
+        command += ["" if program.scratch is None else os.path.realpath(program.scratch)]
         # Links are followed here: inside the cage they would lead elsewhere.
         for inside, outside in self._read(program).items():
             command += ["read", inside, os.path.realpath(outside)]
@@ -108,7 +120,12 @@ class Cage:
         for name, value in program.environment.items():
             command += ["variable", name, value]
         command += ["processes", "", ""] if program.processes else []
+        command += ["joined", "", ""] if program.network is not None else []
         return [*command, "folder", program.folder, "", "--"]
+
+
+def _python(script: Path) -> list[str]:
+    return [sys.executable, "-I", "-S", str(script)]
 
 
 def make_cage(level: Level, node: Path, files: Path) -> Cage:

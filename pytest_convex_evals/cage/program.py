@@ -43,4 +43,8 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=lambda: {"TZ": "UTC"})
     processes: bool = False
     """It may start processes."""
+    scratch: Path | str | None = None
+    """A folder in the place of /tmp, which is in memory otherwise."""
+    network: int | None = None
+    """The process whose network it shares; None for a network of its own."""
     limits: Limits = field(default_factory=Limits)

@@ -46,6 +46,12 @@ def build_parser() -> argparse.ArgumentParser:
     listing.add_argument("folder", nargs="?", default="evals", type=Path, help="default: evals")
     listing.set_defaults(run=_list)
 
+    importing = commands.add_parser(
+        "import", help="a suite in the vitest layout: what it has, what would not work here"
+    )
+    importing.add_argument("suite", type=Path, metavar="SUITE", help="the folder that holds evals/")
+    importing.set_defaults(run=_import)
+
     models = commands.add_parser("models", help="the models of the registry, and whether their key is set")
     models.add_argument("pattern", nargs="?", default="", help="only names, ids and providers that contain this text")
     models.set_defaults(run=_models)
@@ -144,6 +150,12 @@ def _list(options: argparse.Namespace) -> int:
     from pytest_convex_evals.cli.listing import list_evals
 
     return list_evals(options.folder)
+
+
+def _import(options: argparse.Namespace) -> int:
+    from pytest_convex_evals.cli.importing import import_suite
+
+    return import_suite(options.suite)
 
 
 def _models(options: argparse.Namespace) -> int:

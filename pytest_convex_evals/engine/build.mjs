@@ -5,7 +5,7 @@ import { build } from "esbuild";
 
 const [source, output] = process.argv.slice(2).map((path) => resolve(path));
 const entryPoints = {};
-for (const part of ["core", "reach", "runner", "screen", "toolchain"]) {
+for (const part of ["child", "core", "gate", "grader", "reach", "runner", "screen", "toolchain", "vitest"]) {
   const main = join(source, part, "main.ts");
   if (existsSync(main)) entryPoints[part] = main;
 }
@@ -24,6 +24,25 @@ await build({
   logLevel: "warning",
   nodePaths: [resolve("node_modules")],
   // Large packages stay where they are installed; optional parts of ws are not needed.
-  external: ["typescript", "eslint", "typescript-eslint", "eslint-plugin-react-hooks", "esbuild", "jsdom", "@testing-library/*", "bufferutil", "utf-8-validate"],
+  external: ["typescript", "vitest", "vite", "undici", "eslint", "typescript-eslint", "eslint-plugin-react-hooks", "esbuild", "jsdom", "@testing-library/*", "bufferutil", "utf-8-validate"],
+  banner: { js: 'import { createRequire as nodeRequire } from "node:module"; const require = nodeRequire(import.meta.url);' },
+});
+
+// What graders import, in few files: packages in many pieces are slow to load. The pieces are shared, so that each exists once.
+const packages = ["ai", "@ai-sdk/openai", "convex/browser", "convex/server", "convex/values", "zod"];
+await build({
+  entryPoints: packages.map((name) => ({ in: name, out: name.replaceAll("/", "+") })),
+  outdir: join(output, "node_modules"),
+  outExtension: { ".js": ".mjs" },
+  bundle: true,
+  splitting: true,
+  platform: "node",
+  format: "esm",
+  target: "node24",
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: "none",
+  logLevel: "warning",
+  nodePaths: [resolve("node_modules")],
   banner: { js: 'import { createRequire as nodeRequire } from "node:module"; const require = nodeRequire(import.meta.url);' },
 });

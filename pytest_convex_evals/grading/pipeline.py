@@ -22,21 +22,25 @@ from pytest_convex_evals.grading.steps.deploy import DeployStep
 from pytest_convex_evals.grading.steps.filesystem import FilesystemStep
 from pytest_convex_evals.grading.steps.install import InstallStep
 from pytest_convex_evals.grading.steps.tests import TestsStep
+from pytest_convex_evals.grading.steps.vitest import VitestStep, open_room
 from pytest_convex_evals.records import Errored, Failed, Passed, StepRecord
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
-    from pytest_convex_evals.records import Pipeline
+    from pytest_convex_evals.suite.evals import Eval
 
 _log = logging.getLogger(__name__)
 
 
-def steps_of(pipeline: Pipeline, loader: Loader | None) -> tuple[Step, ...]:
-    """The steps of a pipeline, in their order."""
-    if pipeline == "static":
-        return (FilesystemStep(), TestsStep(loader))
-    return (FilesystemStep(), InstallStep(), DeployStep(), TypeCheckStep(), LintStep(), TestsStep(loader))
+def steps_of(item: Eval, loader: Loader | None) -> tuple[Step, ...]:
+    """The steps of an eval, in their order."""
+    tests: Step = TestsStep(loader) if item.vitest is None else VitestStep()
+    if item.pipeline == "static":
+        return (FilesystemStep(), tests)
+    # While the push goes on, the process of a vitest grader starts.
+    deploy = DeployStep() if item.vitest is None else DeployStep(before_push=open_room)
+    return (FilesystemStep(), InstallStep(), deploy, TypeCheckStep(), LintStep(), tests)
 
 
 def run_steps(steps: Sequence[Step], bench: Bench) -> tuple[StepRecord, ...]:

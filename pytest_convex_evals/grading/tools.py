@@ -13,6 +13,8 @@ from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import SettingsError, SetupError, Trouble
 from pytest_convex_evals.grading.packages import PackageStore
 from pytest_convex_evals.grading.toolchain import ToolchainWorker
+from pytest_convex_evals.grading.vitest.network import Networks
+from pytest_convex_evals.grading.vitest.server import VitestServer
 from pytest_convex_evals.options import AUTO
 
 _REPAIR = "run `convex-evals setup --force`"
@@ -28,6 +30,8 @@ class Tools:
         self._toolchain: Toolchain | None = None
         self._packages: PackageStore | None = None
         self.worker = ToolchainWorker(self.toolchain)
+        self.vitest = VitestServer(self.toolchain)
+        self._networks: Networks | None = None
         self._cores = Cores(lambda: Core.start(self.toolchain(), cage=self.cage()))
 
     def toolchain(self) -> Toolchain:
@@ -60,8 +64,18 @@ class Tools:
         """A fresh, empty backend; whoever asks for it closes it."""
         return self._cores.backend()
 
+    def networks(self) -> Networks:
+        """Networks that graders share with submissions."""
+        if self._networks is None:
+            self._networks = Networks(self.cage(), self.toolchain())
+        return self._networks
+
     def close(self) -> None:
         """End what was started."""
+        self.vitest.close()
+        if self._networks is not None:
+            self._networks.close()
+            self._networks = None
         self._cores.close()
         if self._packages is not None:
             self._packages.close()

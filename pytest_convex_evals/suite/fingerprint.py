@@ -11,6 +11,7 @@ import pytest_convex_evals
 from pytest_convex_evals.cells import TASK_FILE
 from pytest_convex_evals.suite.evals import Eval
 from pytest_convex_evals.suite.files import walk
+from pytest_convex_evals.suite.vitest import SHARED
 
 _DECIDING = ("backends", "engine", "grading")
 """The parts of the package that decide verdicts on a submission."""
@@ -83,7 +84,7 @@ def _eval_parts(item: Eval) -> dict[str, str]:
     parts = {
         "task": _files(item, (TASK_FILE,)),
         "answer": _tree(item.answer, "answer"),
-        "grader": _files(item, (item.grader.name,)),
+        "grader": _files(item, (item.grader.name,)) + _shared(item),
         "settings": _files(item, ("eval.toml", "eval.json")),
     }
     return {name: digest(found) for name, found in parts.items()}
@@ -91,6 +92,15 @@ def _eval_parts(item: Eval) -> dict[str, str]:
 
 def _files(item: Eval, names: tuple[str, ...]) -> list[tuple[str, bytes]]:
     return [(name, (item.root / name).read_bytes()) for name in names if (item.root / name).is_file()]
+
+
+def _shared(item: Eval) -> list[tuple[str, bytes]]:
+    """What a suite in the vitest layout has beside its evals, and verdicts depend on."""
+    suite = item.vitest
+    if suite is None:
+        return []
+    helpers = _tree(suite.root / SHARED, SHARED) if (suite.root / SHARED).is_dir() else []
+    return helpers + [(path.name, path.read_bytes()) for path in suite.lint_configs().values()]
 
 
 def fingerprint_parts(item: Eval, guidelines: str) -> dict[str, str]:

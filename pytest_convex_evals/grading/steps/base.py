@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_convex_evals.backends.base import Backend
     from pytest_convex_evals.grading.tools import Tools
+    from pytest_convex_evals.grading.vitest.room import Room
     from pytest_convex_evals.submission import Submission
     from pytest_convex_evals.suite.evals import Eval
 
@@ -31,11 +32,15 @@ class Bench:
     """What the filesystem step wrote, by path in the project."""
     backend: Backend | None = None
     """What the deploy step pushed to."""
+    room: Room | None = None
+    """Where a vitest grader runs."""
     entered: Callable[[str], None] = lambda _: None
     """Told the name of each step that begins."""
 
     def close(self) -> None:
         """End what the steps started."""
+        if self.room is not None:
+            self.room.close()
         if self.backend is not None:
             self.backend.close()
 

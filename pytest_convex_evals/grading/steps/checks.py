@@ -31,11 +31,7 @@ class ToolchainCheck:
 
     def run(self, bench: Bench) -> StepResult:
         """Ask the worker about the submission's own files."""
-        params = {
-            "project": str(bench.project),
-            "toolchain": str(bench.tools.toolchain().folder),
-            "files": [path for path in bench.files if path.startswith(_CHECKED)],
-        }
+        params = _params(bench)
         try:
             findings = self._findings(bench, params)
         except _UsedUp as used_up:
@@ -58,6 +54,9 @@ class ToolchainCheck:
                     continue
                 self._try_reference(bench)
                 raise _UsedUp(f"did not end: {trouble.reason}") from None
+            if "problem" in found:
+                remedy = "mend it, or install its packages in the suite (npm install)"
+                raise Trouble("eval", f"the suite's ESLint config: {found['problem']}", remedy=remedy)
             return list(found["findings"])
         raise AssertionError("unreachable")
 
@@ -67,9 +66,17 @@ class ToolchainCheck:
             answer = Bench(bench.item, Submission(bench.item.answer_files()), Path(folder), bench.tools)
             FilesystemStep().run(answer)
             InstallStep().run(answer)
-            files = [path for path in answer.files if path.startswith(_CHECKED)]
-            params = {"project": str(answer.project), "toolchain": str(bench.tools.toolchain().folder), "files": files}
-            bench.tools.worker.request(self.method, params, deadline_s=_DEADLINE_S)
+            bench.tools.worker.request(self.method, _params(answer), deadline_s=_DEADLINE_S)
+
+
+def _params(bench: Bench) -> dict[str, Any]:
+    suite = bench.item.vitest
+    return {
+        "project": str(bench.project),
+        "toolchain": str(bench.tools.toolchain().folder),
+        "files": [path for path in bench.files if path.startswith(_CHECKED)],
+        "configs": {} if suite is None else {part: str(path) for part, path in suite.lint_configs().items()},
+    }
 
 
 class _UsedUp(Exception):  # noqa: N818 - a state

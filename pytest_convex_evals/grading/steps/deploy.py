@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -61,6 +62,9 @@ class DeployStep:
     blocks = True
     aside = False
 
+    def __init__(self, before_push: Callable[[Bench, Backend], object] = lambda _bench, _backend: None) -> None:
+        self._before_push = before_push
+
     def run(self, bench: Bench) -> StepResult:
         """Push once; whoever pushes and the backend decide."""
         if not (bench.project / "convex").is_dir():
@@ -71,6 +75,7 @@ class DeployStep:
         bench.backend = backend
         backend.use_packages(bench.project / "node_modules")
         make_room(bench)
+        self._before_push(bench, backend)
         push = push_in_process(bench, backend)
         if isinstance(push, str):
             push = push_by_cli(bench, backend, push)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading.grader import run_checks
 from pytest_convex_evals.grading.props import Props
 from pytest_convex_evals.grading.steps.base import Bench, StepResult
@@ -28,8 +27,6 @@ class TestsStep:
     def run(self, bench: Bench) -> StepResult:
         """Every check, then one verdict."""
         grader = bench.item.grader
-        if grader.suffix != ".py":
-            raise Trouble("grader", f"{grader} is a vitest grader, which this version does not run")
         with Props(bench) as props:
             extra = bench.item.extra_time
             checks = run_checks(

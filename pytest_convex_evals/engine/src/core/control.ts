@@ -32,6 +32,11 @@
  * | `env.list`    | `{}`                                               | `{name: value}`                                           |
  * | `allowFetch`  | `{origins}`                                        | null. Replaces the origins that actions may fetch         |
  * | `developmentKey` | `{}`                                            | null. The public development key counts until `wipe`      |
+ * | `network`     | `{gate?, prefix?, hidden}`                         | null. Actions reach the loopback interface that a grader  |
+ * |               |                                                    | listens on: behind a gate, with Node actions started by   |
+ * |               |                                                    | that prefix, or that of the machine; but no hidden port   |
+ * | `save`        | `{}`                                               | `{deployment}`: what was pushed, analysed                 |
+ * | `load`        | `{deployment}`                                     | null. Deploys what was saved                              |
  * | `packages`    | `{folder: path or null}`                           | null. A `node_modules` for packages outside the bundle    |
  * |               |                                                    | (`externalPackages`), readable to Node actions only       |
  * | `pushes`      | `{}`                                               | `{finished, refusal}`: how many were activated, and why   |
@@ -73,6 +78,7 @@ const number = (params: Params, name: string): number => {
   if (typeof value !== "number" || !Number.isFinite(value)) throw new UserError("BadParams", `\`${name}\` must be a number`);
   return value;
 };
+const optional = (params: Params, name: string): string | null => (typeof params[name] === "string" ? params[name] : null);
 const componentOf = (params: Params): string => (typeof params["component"] === "string" ? params["component"] : "");
 const deadlineOf = (params: Params): number => (typeof params["deadline"] === "number" ? params["deadline"] : DEFAULT_DEADLINE_MS);
 
@@ -146,6 +152,9 @@ export class Control {
       "env.set": (params) => updateEnvironment(engine, Object.entries((params["variables"] ?? {}) as Params).map(([name, value]) => ({ name, value }))),
       "env.list": () => Object.fromEntries(engine.env),
       allowFetch: (params) => this.allowFetch(params),
+      network: (params) => engine.useNetwork({ gate: optional(params, "gate"), hidden: new Set(params["hidden"] as number[]) }, (params["prefix"] as string[] | undefined) ?? null),
+      save: () => ({ deployment: engine.saved() }),
+      load: (params) => engine.load(text(params, "deployment")),
       packages: (params) => engine.usePackages(typeof params["folder"] === "string" ? params["folder"] : null),
       idle: async (params) => ({ idle: await engine.activity.idle(deadlineOf(params)) }),
       developmentKey: () => {

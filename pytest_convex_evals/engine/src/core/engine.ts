@@ -14,7 +14,7 @@ import type { DataFolder } from "./durable/folder.js";
 import { keysFact, type DeploymentKeys } from "./durable/keys.js";
 import type { Recovered } from "./durable/replay.js";
 import { Caller } from "./functions/caller.js";
-import { aliases, isLoopback } from "./functions/fetch.js";
+import { aliases, isLoopback, type SharedNetwork } from "./functions/fetch.js";
 import { LogStream } from "./functions/logs.js";
 import { Handles } from "./functions/paths.js";
 import { Exports } from "./portable/exports.js";
@@ -74,6 +74,8 @@ export class Engine {
   readonly allowedOrigins = new Set<string>();
   /** How much may be kept; null for as much as there is. */
   readonly room: Room | null;
+  /** The network that actions share with a grader; null when a grader names what they may reach. */
+  network: SharedNetwork | null = null;
   readonly udfRunner: UdfRunner;
   readonly actionRunner: ActionRunnerClient;
   readonly nodeRunner: ActionRunnerClient;
@@ -248,6 +250,23 @@ export class Engine {
     this.nodeRunner.useReach(ports);
   }
 
+  /** Lets actions reach whatever listens on the loopback interface of a network that a grader listens in, too. */
+  useNetwork(network: SharedNetwork | null, prefix: readonly string[] | null): void {
+    this.network = network;
+    this.settings.runner.sharedPrefix = prefix;
+    this.nodeRunner.restart();
+  }
+
+  /** The deployment with all that its analysis found, as text. */
+  saved(): string {
+    return String(deploymentFact(this.active)[1]);
+  }
+
+  /** Makes a saved deployment the running one. */
+  async load(saved: string): Promise<void> {
+    await this.deploy(() => deploymentFrom(new Map([[DEPLOYMENT, saved]])));
+  }
+
   /** Drops all data, keeps the deployment; scheduler and crons start anew, and so do runners that hold anything of earlier calls. */
   async reset(clockStart: number | null): Promise<void> {
     await this.beginAnew(this.active, [], clockStart, () => this.stopWork(false));
@@ -257,6 +276,7 @@ export class Engine {
   async wipe(): Promise<void> {
     await this.beginAnew(Deployment.empty(), [DEPLOYMENT, ENVIRONMENT], null, () => {
       this.settings.runner.packageFolder = null;
+      this.useNetwork(null, null);
       this.stopWork(true);
       this.active = Deployment.empty();
       this.env.clear();

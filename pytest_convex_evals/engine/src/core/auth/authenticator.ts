@@ -4,7 +4,7 @@ import { timingSafeEqual } from "node:crypto";
 
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
-import { mayReach } from "../functions/fetch.js";
+import { wayTo } from "../functions/fetch.js";
 import { actingAs, ADMIN, ANONYMOUS, type Identity } from "./identity.js";
 import { verifyToken } from "./jwt.js";
 
@@ -42,8 +42,8 @@ export class Authenticator {
   }
 
   async token(jwt: string): Promise<Identity> {
-    const mayAsk = (url: string): boolean => this.engine.anyIssuer || mayReach(this.engine, url);
-    return verifyToken(jwt, this.engine.deployment.auth, this.engine.clock.nowMs(), mayAsk);
+    const ask = (url: string) => (this.engine.anyIssuer ? fetch : wayTo(this.engine, url));
+    return verifyToken(jwt, this.engine.deployment.auth, this.engine.clock.nowMs(), ask);
   }
 
   async header(authorization: string | undefined): Promise<Identity> {

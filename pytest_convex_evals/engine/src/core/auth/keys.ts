@@ -8,6 +8,7 @@ import type { JsonWebKey } from "node:crypto";
 
 import type { AuthProvider } from "../deployment.js";
 import { UserError } from "../errors.js";
+import type { Fetch } from "../functions/fetch.js";
 
 const DEADLINE_MS = 5_000;
 const MAX_BYTES = 1024 * 1024;
@@ -23,17 +24,17 @@ class Unusable extends Error {
   }
 }
 
-/** Whether an address may be asked. */
-export type MayReach = (url: string) => boolean;
+/** How an address is asked; null when it may not be. */
+export type WayTo = (url: string) => Fetch | null;
 
 /** With a scheme, without a slash at the end. */
 export function bareIssuer(issuer: string): string {
   return (/^https?:\/\//.test(issuer) ? issuer : `https://${issuer}`).replace(/\/$/, "");
 }
 
-export async function fetchKeys(provider: AuthProvider, issuer: string, mayReach: MayReach): Promise<JsonWebKey[]> {
+export async function fetchKeys(provider: AuthProvider, issuer: string, wayTo: WayTo): Promise<JsonWebKey[]> {
   try {
-    const set = await fetchObject(provider.jwks ?? (await discover(issuer, mayReach)), provider.type === "customJwt", mayReach);
+    const set = await fetchObject(provider.jwks ?? (await discover(issuer, wayTo)), provider.type === "customJwt", wayTo);
     const { keys } = set;
     if (!Array.isArray(keys)) throw new Unusable("the key set has no list of keys");
     return keys.filter((key): key is JsonWebKey => typeof key === "object" && key !== null);
@@ -44,8 +45,8 @@ export async function fetchKeys(provider: AuthProvider, issuer: string, mayReach
 }
 
 /** The address of the keys, from the issuer's own description. */
-async function discover(issuer: string, mayReach: MayReach): Promise<string> {
-  const found = await fetchObject(`${bareIssuer(issuer)}/.well-known/openid-configuration`, false, mayReach);
+async function discover(issuer: string, wayTo: WayTo): Promise<string> {
+  const found = await fetchObject(`${bareIssuer(issuer)}/.well-known/openid-configuration`, false, wayTo);
   if (typeof found["issuer"] !== "string" || bareIssuer(found["issuer"]) !== bareIssuer(issuer)) {
     throw new Unusable("the configuration is that of another issuer");
   }
@@ -54,12 +55,13 @@ async function discover(issuer: string, mayReach: MayReach): Promise<string> {
 }
 
 /** `typed`: keys of a custom provider, which must say that they are JSON. Discovery tells its status to the client instead. */
-async function fetchObject(url: string, typed: boolean, mayReach: MayReach): Promise<Record<string, unknown>> {
-  if (!url.startsWith("data:") && !mayReach(url)) throw new Unusable(`${shown(url)} cannot be reached from here`);
+async function fetchObject(url: string, typed: boolean, wayTo: WayTo): Promise<Record<string, unknown>> {
+  const ask = url.startsWith("data:") ? fetch : wayTo(url);
+  if (ask === null) throw new Unusable(`${shown(url)} cannot be reached from here`);
   let answer: Response;
   let text: string;
   try {
-    answer = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(DEADLINE_MS) });
+    answer = await ask(url, { redirect: "manual", signal: AbortSignal.timeout(DEADLINE_MS) });
     text = await boundedText(answer);
   } catch (error) {
     throw error instanceof Unusable ? error : new Unusable(`${shown(url)} did not answer`);

@@ -1,10 +1,20 @@
 /** `fetch` of actions, made by the core and only to origins that the engine or the grader allows. */
 
+import { connect } from "node:net";
+
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
 import type { CallStreams } from "./streams.js";
 
 const MAX_REDIRECTS = 20;
+
+/** A loopback interface that a grader listens on. */
+export interface SharedNetwork {
+  /** The socket file of its gate; null when it is the interface of this process. */
+  gate: string | null;
+  /** Ports on it that are not for the submission. */
+  hidden: ReadonlySet<number>;
+}
 
 /** The head of a response; its body is read from `streams` under the number that the runner chose. */
 export async function proxiedFetch(engine: Engine, streams: CallStreams, args: Record<string, unknown>): Promise<unknown> {
@@ -27,10 +37,11 @@ async function follow(engine: Engine, args: Record<string, unknown>, signal: Abo
   let body = typeof args["body"] === "string" ? Buffer.from(args["body"], "base64") : null;
   const headers = (Array.isArray(args["headers"]) ? args["headers"] : []) as [string, string][];
   for (let redirects = 0; ; redirects++) {
-    if (!mayReach(engine, url)) throw new UserError("FetchFailed", `fetch failed: ${originOf(url)} cannot be reached from here`);
+    const ask = wayTo(engine, url);
+    if (ask === null) throw new UserError("FetchFailed", `fetch failed: ${originOf(url)} cannot be reached from here`);
     let response: Response;
     try {
-      response = await fetch(url, { method, headers, redirect: "manual", signal, ...(body === null ? {} : { body }) });
+      response = await ask(url, { method, headers, redirect: "manual", signal, ...(body === null ? {} : { body }) });
     } catch (error) {
       throw failed(error);
     }
@@ -44,6 +55,30 @@ async function follow(engine: Engine, args: Record<string, unknown>, signal: Abo
       body = null;
     }
   }
+}
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** How an address is asked: through the gate, unless it is that of the deployment itself. Null when it may not be asked at all. */
+export function wayTo(engine: Engine, url: string): Fetch | null {
+  if (!mayReach(engine, url)) return null;
+  const gate = engine.network?.gate ?? null;
+  if (gate === null || isOwn(engine, new URL(url)) || engine.allowedOrigins.has(new URL(url).origin)) return fetch;
+  return async (target, init) => {
+    const { Agent, fetch: fetchBy } = await import("undici");
+    const dispatcher = new Agent({
+      pipelining: 0,
+      connect: ({ port }, callback) => {
+        const socket = connect({ path: gate });
+        socket.once("error", (error) => callback(error, null));
+        socket.once("connect", () => {
+          socket.write(`${port}\n`);
+          callback(null, socket);
+        });
+      },
+    });
+    return (await fetchBy(target, { ...(init as object), dispatcher })) as unknown as Response;
+  };
 }
 
 async function* piecesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -63,12 +98,20 @@ function originOf(text: string): string {
 }
 
 /** The deployment itself and what the grader allows. */
-export function mayReach(engine: Engine, text: string): boolean {
+function mayReach(engine: Engine, text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return false;
-  const own = [engine.cloudUrl, engine.siteUrl].flatMap(aliases);
-  return own.includes(url.origin) || engine.allowedOrigins.has(url.origin);
+  if (isOwn(engine, url) || engine.allowedOrigins.has(url.origin)) return true;
+  return engine.network !== null && isLoopback(url) && !engine.network.hidden.has(portOf(url));
+}
+
+function isOwn(engine: Engine, url: URL): boolean {
+  return [engine.cloudUrl, engine.siteUrl].flatMap(aliases).includes(url.origin);
+}
+
+function portOf(url: URL): number {
+  return url.port !== "" ? Number(url.port) : url.protocol === "https:" ? 443 : 80;
 }
 
 export function isLoopback(url: URL): boolean {

@@ -30,6 +30,8 @@ export interface RunnerSettings extends CageSettings {
   actionSeconds?: number;
   /** Folder with packages that Node actions import from outside their bundle; only the runner for Node actions may read it. */
   packageFolder?: string | null;
+  /** In the place of `nodePrefix`, for a cell whose Node actions share a network with its grader. */
+  sharedPrefix?: readonly string[] | null;
 }
 
 export interface RunnerEvents {
@@ -192,7 +194,7 @@ function commandOf(kind: RunnerKind, settings: RunnerSettings): string[] {
   const folder = kind === "node" ? (settings.packageFolder ?? null) : null;
   const packages = folder === null ? null : (settings.packages ?? folder);
   const relay = kind === "node" ? settings.relay : null;
-  const prefix = kind === "node" ? settings.nodePrefix.map((word) => word.replaceAll("/{packages}", folder ?? NO_PACKAGES)) : settings.prefix;
+  const prefix = kind === "node" ? (settings.sharedPrefix ?? settings.nodePrefix).map((word) => word.replaceAll("/{packages}", folder ?? NO_PACKAGES)) : settings.prefix;
   return [
     ...prefix,
     settings.node,

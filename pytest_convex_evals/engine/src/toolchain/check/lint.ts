@@ -4,6 +4,7 @@ import type { Linter } from "eslint";
 import ts from "typescript";
 
 import type { Finding } from "./method.js";
+import { suiteConfig, UnusableConfig } from "./suite.js";
 
 const BUGS: Linter.RulesRecord = {
   "@typescript-eslint/await-thenable": "error",
@@ -80,8 +81,26 @@ async function load() {
 
 let loaded: ReturnType<typeof load> | undefined;
 
+/** What a config of a suite may not decide: where types come from, and that comments count. */
+function answeredBy(program: ts.Program, { files, languageOptions, linterOptions }: Linter.Config): Linter.Config[] {
+  const parserOptions = { ...(languageOptions?.["parserOptions"] as object | undefined), programs: [program], project: null, projectService: false };
+  return [{ ...(files === undefined ? {} : { files }), languageOptions: { ...languageOptions, parserOptions } }, { ...(linterOptions === undefined ? {} : { linterOptions }) }];
+}
+
+function verified(linter: Linter, text: string, list: Linter.Config[], filename: string, theirs: string | undefined): Linter.LintMessage[] {
+  try {
+    return linter.verify(text, list, { filename });
+  } catch (error) {
+    if (theirs === undefined) throw error;
+    throw new UnusableConfig(`${theirs} cannot be used: ${(error as Error).message}`);
+  }
+}
+
+/** Part of a project → path of the suite's config for it. */
+export type SuiteConfigs = Readonly<Record<string, string>>;
+
 /** Complaints about one file of a program; `name` is its path in the project. */
-export async function lintFile(program: ts.Program, root: string, name: string, text: string): Promise<Finding[]> {
+export async function lintFile(program: ts.Program, root: string, name: string, text: string, configs: SuiteConfigs = {}): Promise<Finding[]> {
   const { Linter, reactHooks, tseslint } = await (loaded ??= load());
   const client = name.startsWith("src/");
   const config: Linter.Config = {
@@ -97,9 +116,10 @@ export async function lintFile(program: ts.Program, root: string, name: string, 
     linterOptions: { noInlineConfig: true, reportUnusedDisableDirectives: "off" },
     rules: { ...BUGS, ...(client ? REACT : {}), ...(callsComponents(program, program.getSourceFile(join(root, name))) ? TYPED_BY_COMPONENTS : {}) },
   };
+  const theirs = configs[name.split("/")[0] ?? ""];
+  const list = theirs === undefined ? [config] : [...(await suiteConfig(theirs)), ...answeredBy(program, config)];
   const linter = new Linter({ configType: "flat", cwd: root });
-  return linter
-    .verify(text, [config], { filename: join(root, name) })
+  return verified(linter, text, list, join(root, name), theirs)
     .filter((message) => message.severity === 2 && !(message.fatal ?? false))
     .map((message) => ({
       file: name,

@@ -3,8 +3,9 @@ import { relative } from "node:path";
 import ts from "typescript";
 
 import { RequestError } from "../request.js";
-import { lintFile } from "./lint.js";
+import { lintFile, type SuiteConfigs } from "./lint.js";
 import { createProject, type CheckedProject } from "./program.js";
+import { UnusableConfig } from "./suite.js";
 
 /** One complaint, as people read it. */
 export interface Finding {
@@ -60,15 +61,21 @@ function described(diagnostic: ts.Diagnostic, root: string): Finding {
   };
 }
 
-/** Lint errors in the submission's own files; the program of the type check is used again. */
-export async function lint(params: unknown): Promise<{ findings: Finding[] }> {
+/** Lint errors in the submission's own files; the program of the type check is used again. `problem`: the suite's config is no good. */
+export async function lint(params: unknown): Promise<{ findings: Finding[]; problem?: string }> {
   const { project, toolchain, files } = read(params);
+  const { configs = {} } = params as { configs?: SuiteConfigs };
   const checked = latest?.project === project ? latest.checked : createProject(project, toolchain, files);
   const root = checked.program.getCurrentDirectory();
   const findings: Finding[] = [];
   for (const path of checked.own) {
     const file = checked.program.getSourceFile(path);
-    if (file !== undefined) findings.push(...(await lintFile(checked.program, root, relative(root, path), file.text)));
+    try {
+      if (file !== undefined) findings.push(...(await lintFile(checked.program, root, relative(root, path), file.text, configs)));
+    } catch (error) {
+      if (error instanceof UnusableConfig) return { findings: [], problem: error.message };
+      throw error;
+    }
   }
   return { findings: findings.slice(0, MOST) };
 }

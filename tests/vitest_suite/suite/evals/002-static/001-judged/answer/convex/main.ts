@@ -1,0 +1,1 @@
+export const readme = `# Judged\n\nA project.\nIt has lines.`;

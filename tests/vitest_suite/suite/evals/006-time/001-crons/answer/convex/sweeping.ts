@@ -1,0 +1,3 @@
+import { internalMutation } from "./_generated/server";
+
+export const sweep = internalMutation({ args: {}, handler: async () => null });

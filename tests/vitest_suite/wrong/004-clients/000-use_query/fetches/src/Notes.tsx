@@ -1,0 +1,3 @@
+export function Notes({ author }: { author: string }) {
+  return <p>{author}</p>;
+}

@@ -1,0 +1,4 @@
+export function texts(notes: readonly { text: string }[]): string[] {
+  debugger;
+  return notes.map((note) => note.text);
+}
