@@ -92,6 +92,7 @@ class Buyer:
             if state.stopped is not None:
                 raise NotCalledError(state.stopped)
             start = await lane.enter(number, ticket.model, ticket.prompt_tokens, ticket.most_usd)
+            self._tell()
             began = began if began is not None else start.at
             left = whole - (time.monotonic() - began)
             if left <= 0:
@@ -169,6 +170,11 @@ class Buyer:
         if ticket.price is not None:
             at_most = min(ticket.most_usd, ticket.price.of(ticket.prompt_tokens, most_tokens(received)))
         self._purse.settle(ticket.most_usd, cost, at_most=at_most)
+        self._tell()
+        self._settled()
+
+    def _tell(self) -> None:
+        """Before a call too: whoever starts the next child must know what this one may have spent."""
         purse = self._purse
         self._say(
             Spend(
@@ -177,7 +183,6 @@ class Buyer:
                 unknown_calls=purse.unknown_calls,
             )
         )
-        self._settled()
 
     async def _call(
         self, ticket: Ticket, exchange: Exchange, left: float, before: tuple[AttemptRecord, ...]
