@@ -20,7 +20,7 @@ define attempt
 	@$(2) || { echo; echo "set-up failed: $(1)"; echo "  command:    $(2)"; echo "  what to do: $(3)"; exit 1; }
 endef
 
-.PHONY: help setup cage evals test lint types format compat bench fuzz soak durability differential faults kills hostile vitest lock clean
+.PHONY: help setup cage evals test lint types format compat bench fuzz soak durability differential faults kills hostile vitest outage lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -90,6 +90,9 @@ faults: setup ## 1,000 cells against a provider with every fault; FAULT_SEED=N r
 
 kills: setup ## 200 kills of controllers, workers and generation children, each resumed; KILLS_SEED=N repeats a series
 	@KILLS=200 $(BIN)/pytest tests/faults/test_kills.py -q -s $(ARGS)
+
+outage: setup ## uploads of 200 cells while the scores backend dies, hangs and refuses; OUTAGE_SEED=N repeats the moments
+	@OUTAGE_CELLS=200 OUTAGE_DISTURBANCES=16 OUTAGE_ROUNDS=$${OUTAGE_ROUNDS:-3} $(BIN)/pytest tests/scores/test_outage.py -q -s $(ARGS)
 
 hostile: setup ## hostile submissions at every level of the cage that this machine has
 	@HOSTILE=all $(BIN)/pytest tests/hostile -n 2 $(ARGS)

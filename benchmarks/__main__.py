@@ -14,6 +14,7 @@ from benchmarks import (
     plugin_import,
     runs,
     scores_reads,
+    scores_upload,
     search,
     vitest_grader,
 )
@@ -28,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "grading": grading.figures,
     "vitest_grader": vitest_grader.figures,
     "runs": runs.figures,
+    "scores_upload": scores_upload.figures,
     "scores_reads": scores_reads.figures,
 }
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,14 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain, toolchain_root
-from pytest_convex_evals.grading.manifest import read_manifest
-from pytest_convex_evals.grading.packages import PackageStore
+from pytest_convex_evals.cli.deploy import push
+from pytest_convex_evals.cli.scores_project import project_copy
+from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain
 from pytest_convex_evals.pipes import LineChild
-from pytest_convex_evals.records import Failed
 
-_SCORES = Path(__file__).parents[1] / "evalScores"
-_TOKEN = "benchmark"
+TOKEN = "benchmark"
 _MODELS, _BATCH = 20, 500
 _FEW, _MANY = 100, 10_000
 _EVAL = "000-basics/000-empty"
@@ -34,8 +30,8 @@ def figures() -> Iterator[str]:
 
 
 def _reads(runs: int) -> int:
-    toolchain = ensure_toolchain(_progress)
-    with tempfile.TemporaryDirectory() as name, _deployed(toolchain, Path(name) / "evalScores") as core:
+    toolchain = ensure_toolchain(progress)
+    with tempfile.TemporaryDirectory() as name, deployed(toolchain, Path(name)) as (core, _):
         _fill(core, runs)
         stored = len(core.request("list", {"table": "runs"}, deadline_s=_DEADLINE_S)["documents"])
         if stored != runs:
@@ -45,26 +41,19 @@ def _reads(runs: int) -> int:
         if ranked != [(min(10, runs // _MODELS), 1)] * _MODELS:
             raise RuntimeError(f"the leaderboard is wrong: {ranked}")
         read: int = answer["usage"]["documentsRead"]
-        _progress(f"  leaderboard at {runs} runs: {read} documents read")
+        progress(f"  leaderboard at {runs} runs: {read} documents read")
         return read
 
 
-def _progress(line: str) -> None:
+def progress(line: str) -> None:
+    """For people who wait."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
-def _deployed(toolchain: Toolchain, project: Path) -> Iterator[LineChild]:
+def deployed(toolchain: Toolchain, folder: Path) -> Iterator[tuple[LineChild, str]]:
     """The backend on the embedded engine, pushed by the real CLI."""
-    shutil.copytree(_SCORES, project, ignore=shutil.ignore_patterns("node_modules", ".env.local"))
-    manifest = read_manifest((project / "package.json").read_text())
-    if isinstance(manifest, Failed):
-        raise RuntimeError(manifest.reason)
-    store = PackageStore(toolchain_root() / "packages", toolchain)
-    packages = store.install(manifest, (project / "package-lock.json").read_text())
-    if isinstance(packages, Failed):
-        raise RuntimeError(packages.reason)
-    (project / "node_modules").symlink_to(packages / "node_modules")
+    project = project_copy(folder, toolchain)
     core = LineChild(
         [str(toolchain.node), str(toolchain.script("core"))],
         cwd=toolchain.folder,
@@ -74,18 +63,8 @@ def _deployed(toolchain: Toolchain, project: Path) -> Iterator[LineChild]:
     )
     try:
         ready = core.greeting(_DEADLINE_S)
-        cli = [str(toolchain.node), "node_modules/convex/bin/main.js", "dev", "--once", "--typecheck", "disable"]
-        done = subprocess.run(
-            [*cli, "--url", ready["url"], "--admin-key", ready["adminKey"]],
-            cwd=project,
-            env={"PATH": f"{toolchain.node.parent}{os.pathsep}{os.defpath}", "HOME": str(project), "CI": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"the push failed:\n{done.stdout}{done.stderr}")
-        yield core
+        push(project, toolchain, ready["url"], ready["adminKey"], production=False, quiet=True)
+        yield core, ready["url"]
     finally:
         core.close()
 
@@ -97,10 +76,15 @@ def _call(core: LineChild, path: str, args: dict[str, Any], **params: Any) -> An
     return answer
 
 
+def add_token(core: LineChild) -> None:
+    """What every report needs."""
+    token = {"name": TOKEN, "hash": hashlib.sha256(TOKEN.encode()).hexdigest(), "scopes": ["report"]}
+    _call(core, "auth:createToken", token, identity="admin")
+
+
 def _fill(core: LineChild, runs: int) -> None:
     """Each model reports one run; its history is copies of that one, and a last run brings its score up to date."""
-    token = {"name": _TOKEN, "hash": hashlib.sha256(_TOKEN.encode()).hexdigest(), "scopes": ["report"]}
-    _call(core, "auth:createToken", token, identity="admin")
+    add_token(core)
     _report(core, "ensureSuite", fingerprint="f", evals=[_EVAL], parts=[])
     for number in range(_MODELS):
         _report(core, "ensureModel", slug=f"m{number}", displayName=f"M{number}", provider="p")
@@ -120,7 +104,7 @@ def _copy(run: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def _report(core: LineChild, name: str, **args: Any) -> None:
-    _call(core, f"admin:{name}", {"token": _TOKEN, **args})
+    _call(core, f"admin:{name}", {"token": TOKEN, **args})
 
 
 def _report_run(core: LineChild, model: str, name: str, started_at: int) -> None:

@@ -13,19 +13,19 @@ from pytest_convex_evals.options import Settings
 def consent_of(
     config: pytest.Config, settings: Settings, environment: Mapping[str, str]
 ) -> Callable[[str], bool] | None:
-    """How to ask a person; None when there is nobody to ask, or the answer is known."""
+    """How to ask a person; None when the answer is known. Without a terminal the answer is yes."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    stdin = sys.__stdin__
-    if settings.yes or environment.get("CI") or reporter is None or stdin is None:
-        return None
-    if stdin.closed or not stdin.isatty() or not reporter.isatty:
+    if settings.yes or environment.get("CI") or reporter is None:
         return None
 
     def ask(question: str) -> bool:
         capture = config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:
-            capture.suspend(in_=True)
+            capture.suspend(in_=True)  # or standard input is none
         try:
+            stdin = sys.__stdin__
+            if stdin is None or stdin.closed or not stdin.isatty() or not reporter.isatty:
+                return True
             reporter.ensure_newline()
             reporter.write(f"{question} [y/N] ")
             reporter.flush()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pytest_convex_evals.cells import Cell, parse_node_id
 from pytest_convex_evals.errors import BrokenEval, SettingsError, SetupError, Trouble, disk_trouble
 from pytest_convex_evals.monitor import Monitor
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from pytest_convex_evals.store.journal import Journal
     from pytest_convex_evals.store.lock import RunLock
     from pytest_convex_evals.store.runs import RunFolder
+
+
+_QUICK = (1.0, 1.0, -1.0)
+"""Rank of a cell that took a second when it was last graded; plain tests are quick too."""
 
 
 @dataclass(slots=True)
@@ -65,7 +71,8 @@ class Controller:
 
         run = {"new": "run", "resume": "going on with run", "regrade": "grading again run"}[self.plan.mode]
         lines = [f"convex-evals {__version__}: {run} {self.plan.run_id}, sandbox {self.plan.sandbox}"]
-        return lines + [f"  {line}" for line in [*settings_lines(self.plan.settings), *self.prepared.earlier.notes]]
+        told = [*settings_lines(self.plan.settings), *self.prepared.earlier.notes]
+        return lines + [f"  {line}" for line in [*told, *self.prepared.uploads.header_lines()]]
 
     def start(self, node_ids: Sequence[str], workers: int) -> None:
         """What is selected is known: open the journal, ask for answers. Without workers the order is pytest's."""
@@ -82,8 +89,11 @@ class Controller:
                 )
                 self.planned[node_id] = cell
         waits = {node_id: cell for node_id, cell in self.planned.items() if self._waits(cell)}
+        ranks = self._ranks(node_ids, workers)
         self.readiness = Readiness(
-            self._ranks(node_ids, workers), [index for index, node_id in enumerate(node_ids) if node_id in waits]
+            ranks,
+            waiting=[index for index, node_id in enumerate(node_ids) if node_id in waits],
+            quick=[index for index, rank in enumerate(ranks) if rank > _QUICK or not rank[0]],
         )
         self.monitor.begin(len(self.planned), len(waits), workers)
         run = self.plan.folder()
@@ -136,13 +146,21 @@ class Controller:
         from pytest_convex_evals.store.runs import create_run
 
         earlier = self.prepared.earlier
+        description = describe_run(self.plan.run_id, self.plan.settings, self.rootpath)
+        tasks = {cell.eval_id: self.rootpath / id_.partition("::")[0] for id_, cell in self.planned.items()}
+        uploads = self.prepared.uploads
+        suite = uploads.suite(self.planned.values(), tasks, self.plan, description["git_commit"])
         if earlier.mode == "new":
-            create_run(run, describe_run(self.plan.run_id, self.plan.settings, self.rootpath))
+            facts = {name: suite[name] for name in ("fingerprint", "parts") if name in suite}
+            create_run(run, description | {"suite": facts})
         self._lock = earlier.lock or RunLock.take(run.path)
         self._journal = Journal(run.journal)
         event = STARTED if earlier.mode == "new" or not earlier.history.planned else f"{earlier.mode}_started"
         keys = [cell.key for cell in self.planned.values()]
         self._journal.append(event, run_id=self.plan.run_id, cells=list(self.planned), keys=keys)
+        if suite:
+            self._journal.append("suite", **suite)
+        uploads.start(run, lambda line: self.say(line))
 
     def _ask(self, run: RunFolder, waits: dict[str, Cell], node_ids: Sequence[str]) -> None:
         """Whatever arrives makes its item ready."""
@@ -203,6 +221,7 @@ class Controller:
                 self._journal.append("flaky_grader", **flaky)
         except OSError as error:
             self.problems.append(f"the verdict on {node_id} is not in the journal: {error.strerror or error}")
+        self.prepared.uploads.nudge()
 
     def torn_down(self, node_id: str) -> None:
         """Nobody needs the steps of a cell any more; the journal has them."""
@@ -246,7 +265,8 @@ class Controller:
         told = self.comparison.lines() if self.comparison is not None else []
         lines = summary_lines(self.all_records(), outputs, self.missing, self.command, self.plan.run_id)
         notes = [] if self.planned else [*self.prepared.earlier.notes, ""]
-        return [*(f"warning: {problem}" for problem in self.problems), *notes, *told, *lines]
+        uploaded = self.prepared.uploads.summary_lines()
+        return [*(f"warning: {problem}" for problem in self.problems), *notes, *told, *lines, *uploaded]
 
     @property
     def unhappy(self) -> bool:
@@ -270,6 +290,7 @@ class Controller:
             self._journal = None
             self._keep_durations()
         self.release()
+        self.prepared.uploads.finish(interrupted=exit_status == pytest.ExitCode.INTERRUPTED)
 
     def release(self) -> None:
         """Others may go on with the run."""

@@ -1,8 +1,8 @@
 """Which worker gets which cell: those that are ready, the longest first, to whoever is free.
 
-A worker holds one cell. It gets a second one in advance only while there are more ready cells than workers, so that no
-cell waits behind a long one while somebody is free (`worker_loop.py` begins a cell without knowing the next). Sessions
-without evals, and other ways of distribution (`--dist`), are left to xdist.
+A worker holds one cell. It gets a second one in advance only behind one that is known to be quick, and while there are
+more ready cells than workers: so no cell waits behind a long one while somebody is free (`loops.py` begins a cell
+without knowing the next). Sessions without evals, and other ways of distribution (`--dist`), are left to xdist.
 """
 
 from __future__ import annotations
@@ -89,11 +89,13 @@ class HandOut(LoadScheduling):  # type: ignore[misc]
         assert self._readiness is not None
         with self._lock:
             nodes = [node for node in self.nodes if not node.shutting_down]
-            for most in (0, 1):
-                for node in nodes:
-                    enough = most == 0 or self._readiness.ready > len(nodes)
-                    if len(self.node2pending[node]) <= most and enough:
-                        self._send(node)
+            for node in nodes:
+                if not self.node2pending[node]:
+                    self._send(node)
+            for node in nodes:
+                held = self.node2pending[node]
+                if len(held) == 1 and held[0] in self._readiness.quick and self._readiness.ready > len(nodes):
+                    self._send(node)
             if self._readiness.exhausted:
                 for node in nodes:
                     node.shutdown()

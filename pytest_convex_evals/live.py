@@ -125,8 +125,10 @@ class PlainLines:
             self._say(line)
 
     def close(self) -> None:
-        """No more lines."""
+        """A last line, and no more."""
         self._ticker.stop()
+        with suppress(OSError, ValueError):
+            self._tick()
 
 
 def can_draw(config: Any, reporter: Any) -> bool:

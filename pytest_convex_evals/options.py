@@ -185,6 +185,20 @@ OPTIONS = (
         environment="OUTPUT_TEMPDIR",
         metavar="DIR",
     ),
+    Option(
+        "no_upload",
+        "no",
+        "keep results on this machine, even if CONVEX_EVAL_URL and CONVEX_AUTH_TOKEN are set",
+        flag="--evals-no-upload",
+        switch=True,
+    ),
+    Option(
+        "to_production",
+        "no",
+        "upload to the production deployment of scores.toml from outside of CI",
+        flag="--evals-to-production",
+        switch=True,
+    ),
 )
 
 EXECUTION_MODE = "EVALS_EXECUTION_MODE"
@@ -236,6 +250,10 @@ class Settings:
     """The run whose failures and errors are selected; empty for none."""
     rehearsal: str = ""
     """How replayed answers arrive; empty: all at once."""
+    no_upload: bool = False
+    """Results stay on this machine."""
+    to_production: bool = False
+    """Production may be written to from anywhere."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each value that is not a default came from."""
     warnings: tuple[str, ...] = ()
@@ -385,6 +403,8 @@ def build_settings(config: pytest.Config, environment: Environment) -> Settings:
         rehearsal=get("rehearsal").text,
         dir=folder("dir"),
         outputs=folder("outputs") if get("outputs").text else "",
+        no_upload=_yes(get("no_upload"), "no_upload"),
+        to_production=_yes(get("to_production"), "to_production"),
         sources={name: value.source for name, value in found.items()},
         warnings=environment.warnings,
     )

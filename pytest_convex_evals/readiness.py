@@ -16,8 +16,10 @@ Rank = tuple[float, ...]
 class Readiness:
     """The items of a session, by their index in the collection."""
 
-    def __init__(self, ranks: Sequence[Rank], waiting: Iterable[int]) -> None:
+    def __init__(self, ranks: Sequence[Rank], waiting: Iterable[int], quick: Iterable[int] = ()) -> None:
         self._ranks = ranks
+        self.quick = frozenset(quick)
+        """Items behind which another one may wait: they are known to take next to no time."""
         self._waiting = set(waiting)
         self._ready = [(rank, index) for index, rank in enumerate(ranks) if index not in self._waiting]
         heapq.heapify(self._ready)

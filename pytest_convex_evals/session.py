@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from pytest_convex_evals.earlier import Earlier, Mode, Submissions
     from pytest_convex_evals.generation.answers import Places
     from pytest_convex_evals.models.registry import Model
+    from pytest_convex_evals.scores.uploads import Uploads
     from pytest_convex_evals.store.runs import RunFolder
 
-_SECRET = re.compile(r"(_API_KEY|_AUTH_TOKEN|_ACCESS_KEY|_DEPLOY_KEY|_SECRET|_SECRET_KEY)$")
+_SECRET = re.compile(r"(_API_KEY|_AUTH_TOKEN|_ACCESS_KEY|_DEPLOY_KEY|_ADMIN_KEY|_SECRET|_SECRET_KEY)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,10 @@ class Prepared:
     plan: Plan
     models: Mapping[str, Model]
     environment: Mapping[str, str]
-    """With keys: only for the generation child."""
+    """With keys of providers: only for the generation child."""
     earlier: Earlier
+    uploads: Uploads
+    """Results on their way to the scores backend."""
 
 
 def statuses(run: RunFolder) -> Path:
@@ -136,6 +139,7 @@ def _prepare(
 ) -> Prepared:
     from pytest_convex_evals.models.resolution import refuse_unknown_prices, resolve_models
     from pytest_convex_evals.prompts import guidelines_text
+    from pytest_convex_evals.scores.uploads import Uploads
     from pytest_convex_evals.store.runs import new_run_id
 
     settings, merged = earlier.settings, environment.merged()
@@ -173,7 +177,8 @@ def _prepare(
         only=earlier.only,
         given=earlier.given,
     )
-    return Prepared(plan, models, merged, earlier)
+    uploads = Uploads.plan(merged, config.rootpath, settings, names, models, dry=config.option.collectonly)
+    return Prepared(plan, models, merged, earlier, uploads)
 
 
 def _replayed(named: Iterable[str]) -> list[str]:

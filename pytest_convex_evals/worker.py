@@ -17,6 +17,7 @@ from pytest_convex_evals.files import write_atomically
 from pytest_convex_evals.grading.pipeline import defect, errored, run_steps, steps_of, verdict_of
 from pytest_convex_evals.grading.steps.base import Bench
 from pytest_convex_evals.grading.tools import Tools
+from pytest_convex_evals.places import in_all, without_places
 from pytest_convex_evals.records import CellRecord, Errored, Expectation, Failed, Passed, StepName, StepRecord
 from pytest_convex_evals.store.runs import RunFolder
 from pytest_convex_evals.submission import Submission
@@ -61,7 +62,7 @@ class CellGrader:
         except Exception as error:  # noqa: BLE001 - a defect of ours must not take the session down
             verdict, expectation = defect("the work on a cell", error), None
         common = _common(item, cell, node_id, self.run, self.guidelines)
-        record = CellRecord(
+        made = CellRecord(
             **{**common, **graded.backend},
             attempt=graded.attempt,
             folder=graded.folder.relative_to(self.run.outputs).as_posix(),
@@ -71,6 +72,8 @@ class CellGrader:
             expectation=expectation,
             grading_s=round(time.monotonic() - started, 4),
         )
+        places = {"project": graded.folder / "project", "attempt": graded.folder, "store": self.tools.cache}
+        record = CellRecord.model_validate(in_all(without_places(places), made.model_dump()))
         self._keep(graded.folder, record)
         return record
 

@@ -96,6 +96,33 @@ test("two sessions may report the same run; other settings under its key are ref
   expect((await refused(startRun(t, "r", { gitCommit: "abc" }))).code).toBe("conflict");
 });
 
+test("a session that goes on with a run may plan more, in any order, and nothing is taken out", async () => {
+  const [first = "", ...others] = EVALS;
+  const plans = [{ plannedEvals: [first] }, { plannedEvals: others, repeats: 2 }, { plannedEvals: [first, ...others] }];
+  const made = [];
+  for (const order of [plans, plans.toReversed(), [...plans, ...plans]]) {
+    const t = await backend();
+    for (const plan of order) await startRun(t, "r", plan);
+    for (const path of EVALS) await finish(t, "r", path, result(PASSED));
+    expect(await only(rows(t, "runs"))).toMatchObject({ complete: false, repeats: 2, counts: { planned: 8, passed: 4 } });
+    for (const path of EVALS) await finish(t, "r", path, result(FAILED), 2);
+    expect((await only(rows(t, "runs"))).complete).toBe(true);
+    made.push(await snapshot(t));
+  }
+  expect(made[1]).toEqual(made[0]);
+  expect(made[2]).toEqual(made[0]);
+});
+
+test("a complete run whose plan grows leaves the ranking until it is whole again", async () => {
+  const t = await backend();
+  await wholeRun(t, "r", [PASSED, PASSED, PASSED, PASSED]);
+  expect(await rows(t, "modelScores")).toHaveLength(2);
+  await startRun(t, "r", { repeats: 2 });
+  expect(await rows(t, "modelScores")).toHaveLength(0);
+  for (const path of EVALS) await finish(t, "r", path, result(FAILED), 2);
+  expect((await rows(t, "modelScores")).map(({ score }) => score)).toEqual([0.5, 0.5]);
+});
+
 test("a clock that runs ahead does not make a run the newest for ever", async () => {
   const t = await backend();
   await startRun(t, "r", { startedAt: Date.UTC(2099, 0, 1) });

@@ -50,31 +50,50 @@ export async function startRun(ctx: MutationCtx, start: RunStart): Promise<Id<"r
   if (model === null) throw refusal("unknown_model", `The model ${slug} is unknown. Send it with ensureModel first.`);
   const suite = await findSuite(ctx, fingerprint);
   await refuseDeleted(ctx, start.key);
-  const sent = await digest({ ...start, model: model._id });
+  const { plannedEvals, repeats, ...settings } = start;
+  const sent = await digest({ ...settings, model: model._id });
   const known = await runOf(ctx, start.key);
+  const inSuite = new Set(suite.evals);
+  const strange = plannedEvals.find((path) => !inSuite.has(path));
+  if (known !== null && known.digest !== sent)
+    throw refusal("conflict", `The run ${start.key} was started with other settings. Use another key.`);
+  if (strange !== undefined) throw refusal("unplanned_eval", `The suite ${fingerprint} has no eval ${strange}.`);
   if (known !== null) {
-    if (known.digest !== sent) throw refusal("conflict", `The run ${start.key} was started with other settings. Use another key.`);
+    await growPlan(ctx, known, start, suite);
     return known._id;
   }
-  const inSuite = new Set(suite.evals);
-  const strange = start.plannedEvals.find((path) => !inSuite.has(path));
-  if (strange !== undefined) throw refusal("unplanned_eval", `The suite ${fingerprint} has no eval ${strange}.`);
   const now = Date.now();
   return await ctx.db.insert("runs", {
     ...described,
+    plannedEvals: plannedEvals.toSorted(),
     modelId: model._id,
     experimentId: await ensureExperiment(ctx, experiment),
     suiteId: suite._id,
     startedAt: Math.min(start.startedAt, now),
     digest: sent,
     heartbeatAt: now,
-    coversSuite: start.plannedEvals.length === suite.evals.length,
+    coversSuite: plannedEvals.length === suite.evals.length,
     status: { kind: "pending" },
     complete: false,
-    counts: { planned: start.plannedEvals.length * start.repeats, running: 0, passed: 0, failed: 0, error: 0 },
+    counts: { planned: plannedEvals.length * repeats, running: 0, passed: 0, failed: 0, error: 0 },
     categories: [],
     totals: { costNanoUsd: 0, unknownCosts: 0, generationMs: 0, unknownGenerations: 0 },
   });
+}
+
+/** A session that goes on with a run may plan more; nothing is ever taken out of a plan. */
+async function growPlan(ctx: MutationCtx, known: Doc<"runs">, start: RunStart, suite: Doc<"suites">): Promise<void> {
+  const plannedEvals = [...new Set([...known.plannedEvals, ...start.plannedEvals])].sort();
+  const repeats = Math.max(known.repeats, start.repeats);
+  if (plannedEvals.length === known.plannedEvals.length && repeats === known.repeats) return;
+  checkPlan(start.key, plannedEvals, repeats);
+  const counts = { ...known.counts, planned: plannedEvals.length * repeats };
+  await settle(ctx, known, { plannedEvals, repeats, counts, coversSuite: plannedEvals.length === suite.evals.length });
+}
+
+function checkPlan(key: string, plannedEvals: string[], repeats: number): void {
+  const cells = plannedEvals.length * repeats;
+  if (cells > MAX_CELLS) throw refusal("too_large", `The run ${key} has ${cells} cells; at most ${MAX_CELLS} are allowed.`);
 }
 
 function checkStart(start: RunStart): void {
@@ -84,8 +103,7 @@ function checkStart(start: RunStart): void {
   checkAmount("start of the run", start.startedAt);
   if (start.plannedEvals.length === 0) throw refusal("invalid", `The run ${start.key} plans no eval.`);
   checkUnique("planned evals", start.plannedEvals);
-  const cells = start.plannedEvals.length * start.repeats;
-  if (cells > MAX_CELLS) throw refusal("too_large", `The run ${start.key} has ${cells} cells; at most ${MAX_CELLS} are allowed.`);
+  checkPlan(start.key, start.plannedEvals, start.repeats);
   checkSize("description of the run", start);
 }
 

@@ -191,10 +191,6 @@ class EmbeddedBackend:
             params |= {"gate": str(gate), "prefix": self._core.node_prefix(process)}
         self._ask("network", **params)
 
-    def accept_development_key(self) -> None:
-        """Until the end of the cell."""
-        self._ask("developmentKey")
-
     def save(self) -> str:
         """The deployment, analysed."""
         return str(self._ask("save")["deployment"])
@@ -206,6 +202,10 @@ class EmbeddedBackend:
     def use_packages(self, folder: Path) -> None:
         """Where Node actions find packages that are not bundled."""
         self._ask("packages", folder=str(folder))
+
+    def accept_development_key(self) -> None:
+        """Let the key count that suites in the vitest layout hold; a submission may know it, too."""
+        self._ask("developmentKey")
 
     def allow_fetch(self, origins: Sequence[str]) -> None:
         """Addresses that actions may reach."""

@@ -11,7 +11,10 @@ MB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Per process, held by the kernel; a cage whose program cannot start processes has them as a whole."""
+    """Per process, held by the kernel; a cage whose program cannot start processes has them as a whole.
+
+    The last two are for programs that can: they are counted from outside (`cage/watch.py`).
+    """
 
     memory: int = 2048 * MB
     """Bytes of private memory, on the heap or not; stacks of threads count, so threads are limited, too."""
@@ -22,6 +25,10 @@ class Limits:
     open_files: int = 512
     cpu_s: int | None = None
     """Seconds of processor time until it is killed."""
+    processes: int = 64
+    """All at once; the kernel's own limit is per user, and does not bind root."""
+    memory_of_all: int = 6144 * MB
+    """Bytes of memory that is really used, by all together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,11 @@ def run_backend(
 ) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     project = None if folder is None else Project.at(folder)
-    _check_ports(port, site_port)
+    check_ports(port, site_port)
     data = None if data is None else data.absolute()
-    options = _options(("--port", port), ("--site-port", site_port), ("--admin-key", admin_key), ("--data", data))
-    with _Ending.installed() as ending:
+    options = options_of(("--port", port), ("--site-port", site_port), ("--admin-key", admin_key), ("--data", data))
+    options.append("--own")
+    with Ending.installed() as ending:
         toolchain = ensure_toolchain(lambda line: say(f"set-up: {line}"))
         backend = EmbeddedBackend(Core.start(toolchain, options))
         try:
@@ -111,20 +112,22 @@ def _note(found: _Seen, path: Path) -> None:
         found[str(path)] = (status.st_mtime_ns, status.st_size)
 
 
-class _Ending:
+class Ending:
     """Whether somebody wants the end. While `raises`, a signal interrupts; afterwards the loops look."""
 
     def __init__(self) -> None:
         self.wanted, self.raises = False, True
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        """Take a signal."""
         first, self.wanted = not self.wanted, True
         if self.raises and first:
             raise KeyboardInterrupt
 
     @classmethod
     @contextmanager
-    def installed(cls) -> Iterator[_Ending]:
+    def installed(cls) -> Iterator[Ending]:
+        """For the time of a command."""
         ending = cls()
         before = {number: signal.signal(number, ending) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -135,11 +138,12 @@ class _Ending:
                 signal.signal(number, handler)
 
 
-def _options(*pairs: tuple[str, int | str | Path | None]) -> list[str]:
+def options_of(*pairs: tuple[str, int | str | Path | None]) -> list[str]:
+    """Flags of the engine, for what is given."""
     return [f"{name}={value}" for name, value in pairs if value is not None]
 
 
-def _check_ports(port: int | None, site_port: int | None) -> None:
+def check_ports(port: int | None, site_port: int | None) -> None:
     """The likely reasons why an address cannot be had, in words, before a process is started."""
     if port is not None and port == site_port:
         raise CannotServe(f"--port and --site-port are both {port}.", "choose two ports")
@@ -176,7 +180,7 @@ def _introduce(backend: EmbeddedBackend, data: Path | None) -> None:
     say()
 
 
-def _serve(backend: EmbeddedBackend, toolchain: Toolchain, project: Project | None, ending: _Ending) -> None:
+def _serve(backend: EmbeddedBackend, toolchain: Toolchain, project: Project | None, ending: Ending) -> None:
     pushed: _Seen | None = None
     before: _Seen | None = None
     if project is not None:
@@ -190,19 +194,20 @@ def _serve(backend: EmbeddedBackend, toolchain: Toolchain, project: Project | No
                 pushed = now
                 _push(backend, toolchain, project, ending)
             before = now
-        _wait(_LOOK_S, ending)
+        wait(_LOOK_S, ending)
         backend.prove_alive()
         if project is not None:
             before = project.seen()
 
 
-def _wait(seconds: float, ending: _Ending) -> None:
+def wait(seconds: float, ending: Ending) -> None:
+    """So long, or until somebody wants the end."""
     until = time.monotonic() + seconds
     while not ending.wanted and time.monotonic() < until:
         time.sleep(_SLICE_S)
 
 
-def _push(backend: EmbeddedBackend, toolchain: Toolchain, project: Project, ending: _Ending) -> None:
+def _push(backend: EmbeddedBackend, toolchain: Toolchain, project: Project, ending: Ending) -> None:
     """One push by the project's own CLI, which speaks for itself on our output."""
     say(f"push: {project.functions}")
     before = backend.pushes().finished

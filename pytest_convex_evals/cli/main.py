@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_convex_evals import __version__
+from pytest_convex_evals.cli.scores_parser import add_score_commands
 from pytest_convex_evals.errors import EvalsError
 
 _EPILOG = """\
@@ -20,6 +21,7 @@ how to begin:
   convex-evals show latest                  look at the newest run
   convex-evals status latest                what of it is done, missing, stale or errored
   convex-evals backend --dir PROJECT        a Convex backend that the project is pushed to whenever it changes
+  convex-evals scores                       a scores backend for results of models, on this machine
 """
 _LAST_PORT = 65_535
 
@@ -93,6 +95,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--data", type=Path, metavar="DIR", help="keep everything in this folder across restarts; default: in memory"
     )
     backend.set_defaults(run=_backend)
+
+    add_score_commands(commands, store, _port, _key)
     return parser
 
 

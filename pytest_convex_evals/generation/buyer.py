@@ -98,7 +98,7 @@ class Buyer:
                 self._purse.settle(ticket.most_usd, 0.0)
                 lane.leave(answered=False)
                 return Bought(fault=_summed_up(fault, attempts), attempts=tuple(attempts))
-            outcome = await self._attempt(ticket, lane, start, len(attempts) + 1, left, tuple(attempts))
+            outcome = await self._attempt(ticket, lane, start, left, tuple(attempts), stop)
             if not isinstance(outcome, _Missed):
                 return outcome
             fault = outcome.fault
@@ -107,8 +107,6 @@ class Buyer:
             again = self._patience.again(fault, counted, pause, whole - (time.monotonic() - began))
             attempts.append(_record(fault, outcome.duration_s, pause if again else 0.0))
             if not again:
-                if fault.rule.stops_model and stop is not None:
-                    stop(ticket.model, fault)
                 return Bought(fault=_summed_up(fault, attempts), attempts=tuple(attempts))
             self._say(
                 Waiting(
@@ -125,7 +123,13 @@ class Buyer:
                 continue
 
     async def _attempt(
-        self, ticket: Ticket, lane: Lane, start: Start, attempt: int, left: float, before: tuple[AttemptRecord, ...]
+        self,
+        ticket: Ticket,
+        lane: Lane,
+        start: Start,
+        left: float,
+        before: tuple[AttemptRecord, ...],
+        stop: Callable[[str | None, Fault], None] | None,
     ) -> Bought | _Missed:
         from pytest_convex_evals.generation.wire import Exchange
 
@@ -136,7 +140,7 @@ class Buyer:
             await asyncio.to_thread(self._store.prove_writable)
             await self._load()
             started = time.monotonic()
-            result = await self._call(ticket, exchange, attempt, left, before)
+            result = await self._call(ticket, exchange, left, before)
             if isinstance(result, Bought) and result.generation is not None:
                 record = result.generation.record
                 known, answered, output = record.cost_usd, True, record.output_tokens or 0
@@ -144,6 +148,8 @@ class Buyer:
                 sold = exchange.status is None or exchange.status < 400
                 if result.fault.cause == "rate_limited":
                     lane.governor.throttled(start)
+                if result.fault.rule.stops_model and stop is not None:
+                    stop(ticket.model, result.fault)  # before the next call takes the slot
         except OSError:
             sold = False
             raise
@@ -174,14 +180,15 @@ class Buyer:
         self._settled()
 
     async def _call(
-        self, ticket: Ticket, exchange: Exchange, attempt: int, left: float, before: tuple[AttemptRecord, ...]
+        self, ticket: Ticket, exchange: Exchange, left: float, before: tuple[AttemptRecord, ...]
     ) -> Bought | _Missed:
         from pytest_convex_evals.generation.caller import Listener, call_model
         from pytest_convex_evals.generation.causes import judge
 
         if ticket.answer:
-            started = CallStarted(ticket=ticket.answer, model=ticket.model, provider=ticket.provider, attempt=attempt)
-            self._say(started)
+            self._say(
+                CallStarted(ticket=ticket.answer, model=ticket.model, provider=ticket.provider, attempt=len(before) + 1)
+            )
 
         def first(seconds: float) -> None:
             if ticket.answer:

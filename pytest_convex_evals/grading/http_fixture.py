@@ -12,6 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _MAX_BODY = 16 * 2**20
+_MAX_KEPT = 64 * 2**20
+_MAX_REQUESTS = 10_000
+_MAX_CONNECTIONS = 256
+_IDLE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,39 @@ class _Answer:
     hang_up: bool
 
 
+class _Server(ThreadingHTTPServer):
+    """Whoever connects was submitted: connections are counted, and what one does wrong is nobody's trouble."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self._places = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - theirs
+        return
+
+
 @dataclass(slots=True)
 class HttpFixture:
-    """Programmed by `answer`; everything that arrives is in `requests`."""
+    """Programmed by `answer`; everything that arrives is in `requests`, up to a number and a size."""
 
     requests: list[Request] = field(default_factory=list)
     _answers: dict[tuple[str, str], list[_Answer]] = field(default_factory=dict)
-    _server: ThreadingHTTPServer | None = None
+    _server: _Server | None = None
+    _kept: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -54,14 +84,14 @@ class HttpFixture:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            timeout = _IDLE_S
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002
                 return
 
         for method in _METHODS:
             setattr(Handler, f"do_{method}", lambda handler: self._serve(handler))
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(Handler)
         threading.Thread(target=self._server.serve_forever, name="http-fixture", daemon=True).start()
         return self
 
@@ -97,22 +127,32 @@ class HttpFixture:
         with self._lock:
             self._answers.clear()
             self.requests.clear()
+            self._kept = 0
 
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
-        length = min(int(handler.headers.get("Content-Length") or 0), _MAX_BODY)
-        body = handler.rfile.read(length)
+        handler.close_connection = True
+        length = handler.headers.get("Content-Length") or "0"
+        if not length.isascii() or not length.isdigit() or len(length) > 18:
+            handler.send_error(400)
+            return
+        body = handler.rfile.read(min(int(length), _MAX_BODY))
         parts = urlsplit(handler.path)
         headers = {name.lower(): value for name, value in handler.headers.items()}
         request = Request(handler.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
         with self._lock:
-            self.requests.append(request)
+            self._kept += len(body)
+            full = len(self.requests) >= _MAX_REQUESTS or self._kept > _MAX_KEPT
+            if not full:
+                self.requests.append(request)
             prepared = self._answers.get((request.method, request.path), [])
             answer = prepared.pop(0) if len(prepared) > 1 else prepared[0] if prepared else None
+        if full:
+            handler.send_error(503)
+            return
         if answer is None:
             answer = _Answer(404, b"the grader has no answer for this path", {"Content-Type": "text/plain"}, 0.0, False)
         if answer.delay:
             self._ended.wait(answer.delay)
-        handler.close_connection = True
         if answer.hang_up:
             return
         try:

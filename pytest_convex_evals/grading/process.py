@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,13 @@ class Finished:
     """Standard error."""
     timed_out: bool
     """It was killed at its deadline."""
+    used_up: str = ""
+    """It was killed because of this, which `watch` saw."""
 
     @property
     def killed(self) -> bool:
         """Ended by a signal that nobody of us sent."""
-        return self.exit_code < 0 and not self.timed_out
+        return self.exit_code < 0 and not self.timed_out and not self.used_up
 
 
 class _Capped:
@@ -60,8 +62,16 @@ class _Capped:
         return (self._head + middle + self._tail).decode(errors="replace")
 
 
-def run_command(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], deadline_s: float) -> Finished:
-    """Run to the end or to the deadline; nothing of its process group outlives the call."""
+def run_command(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    deadline_s: float,
+    watch: Callable[[int], str] = lambda _pid: "",
+    watch_s: float = 0.1,
+) -> Finished:
+    """Run to the end, to the deadline or until `watch` names something; nothing of its group outlives the call."""
     process = subprocess.Popen(
         list(argv),
         cwd=cwd,
@@ -75,20 +85,26 @@ def run_command(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str
     assert process.stderr is not None
     output, complaints = _Capped(process.stdout), _Capped(process.stderr)
     try:
-        in_time = _wait(process.pid, deadline_s)
+        in_time, used_up = _wait(process.pid, deadline_s, watch, watch_s)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return Finished(process.returncode, output.text(), complaints.text(), timed_out=not in_time)
+    return Finished(process.returncode, output.text(), complaints.text(), timed_out=not in_time, used_up=used_up)
 
 
-def _wait(pid: int, deadline_s: float) -> bool:
-    """Wait without reaping, so that the group can still be named afterwards."""
+def _wait(pid: int, deadline_s: float, watch: Callable[[int], str], watch_s: float) -> tuple[bool, str]:
+    """Whether it ended in time, and what it used up; it is not reaped, so that its group can still be named."""
     deadline, pause = time.monotonic() + deadline_s, 0.002
+    look = time.monotonic() + watch_s
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if time.monotonic() > deadline:
-            return False
+            return False, ""
+        if time.monotonic() > look:
+            used_up = watch(pid)
+            if used_up:
+                return True, used_up
+            look = time.monotonic() + watch_s
         time.sleep(pause)
         pause = min(pause * 1.5, _POLL_S)
-    return True
+    return True, ""

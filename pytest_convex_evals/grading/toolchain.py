@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_convex_evals.cage.levels import Cage
+from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.pipes import Death, LineChild, Refused
 
@@ -19,6 +21,9 @@ _YOUNG_HEAP = "--max-semi-space-size=64"
 """Type checking makes much garbage; with Node's default a fifth of the time goes into collecting it."""
 _MEMORY_MB = 800
 """A worker that uses more ends after its answer."""
+_LIMITS = Limits(memory=4096 * MB, open_files=4096)
+"""Of the worker, and of the bundler that it starts."""
+_BROKE = "internal"
 _REPAIR = "run `convex-evals setup --force`"
 
 
@@ -45,6 +50,9 @@ class ToolchainWorker:
         try:
             return child.request(op, params, deadline_s=deadline_s)
         except Refused as refused:
+            if refused.code == _BROKE:
+                # What broke may be broken for the next request, too.
+                self._give_up(child)
             reason = f"{op} failed in the toolchain worker: {refused}"
             raise Trouble("toolchain", reason, remedy=_REPAIR) from None
         except Trouble:
@@ -60,8 +68,10 @@ class ToolchainWorker:
 
     def _start(self) -> LineChild:
         toolchain = self._toolchain()
+        # What it reads was submitted: it may be made to use as much as it can get.
+        limited = Cage("node", toolchain.node, toolchain.folder).prefix(Program(limits=_LIMITS))
         child = LineChild(
-            [str(toolchain.node), _YOUNG_HEAP, str(toolchain.script("toolchain")), str(_MEMORY_MB)],
+            [*limited, str(toolchain.node), _YOUNG_HEAP, str(toolchain.script("toolchain")), str(_MEMORY_MB)],
             cwd=toolchain.folder,
             environment={},
             name="the toolchain worker",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 REGISTRY_FILE = "models.toml"
 _FORBIDDEN = re.compile(r"[\s@\[\]+,]|::")
-_KEYS = {"display", "provider", "litellm", "key", "reasoning", "max_output_tokens", "api_base"}
+_KEYS = {"display", "provider", "litellm", "key", "reasoning", "max_output_tokens", "api_base", "formerly"}
 _PRICES = ("input_usd_per_million", "output_usd_per_million")
 _LIMITS = ("requests_per_minute", "tokens_per_minute")
 
@@ -48,6 +48,8 @@ class Model:
     """Limit that is sent; None: the provider's default."""
     api_base: str = ""
     """Address of the API; empty: the provider's own."""
+    formerly: tuple[str, ...] = ()
+    """Names that the model had before; its results under them stay its own."""
     price: Price | None = None
     """None: unknown."""
     output_limit: int = OUTPUT_LIMIT
@@ -118,12 +120,16 @@ def _model(path: Path, name: str, entry: Any) -> Model:
     texts = {key: entry.get(key, "") for key in ("key", "reasoning", "api_base", "display")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise SettingsError(f"{where} {', '.join(texts)} must be strings")
+    former = entry.get("formerly", [])
+    if not isinstance(former, list) or not all(isinstance(one, str) and one and one != name for one in former):
+        raise SettingsError(f"{where} formerly must be a list of other names")
     texts["display"] = texts["display"] or name
     return Model(
         name=name,
         provider=entry["provider"],
         litellm=entry["litellm"],
         max_output_tokens=limit,
+        formerly=tuple(dict.fromkeys(former)),
         price=Price(prices[0] / 1e6, prices[1] / 1e6, "registry") if right else None,
         **texts,
     )

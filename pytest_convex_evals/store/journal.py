@@ -16,26 +16,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Journal:
-    """Append-only; the controller is its only writer."""
+class LineLog:
+    """Append-only lines of JSON; a line that was cut off is fenced off by the next."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._torn = _ends_torn(path)
 
-    def append(self, event: str, **fields: Any) -> None:
-        """One line; it is on disk when this returns. A line cut off by a full disk is fenced off by the next."""
-        line = json.dumps({"event": event, **fields}, ensure_ascii=False, allow_nan=False)
+    def append(self, content: dict[str, Any], *, durable: bool = True) -> None:
+        """One line; it is on disk when this returns, unless it may be lost in a power cut."""
+        line = json.dumps(content, ensure_ascii=False, allow_nan=False)
         data = (("\n" if self._torn else "") + line + "\n").encode()
         self._torn = True
         while data:
             data = data[os.write(self._handle, data) :]
-        os.fsync(self._handle)
+        if durable:
+            os.fsync(self._handle)
         self._torn = False
 
     def close(self) -> None:
-        """No more events."""
+        """No more lines."""
         os.close(self._handle)
+
+
+class Journal:
+    """The events of a run; the controller is its only writer."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = LineLog(path)
+
+    def append(self, event: str, **fields: Any) -> None:
+        """One event; it is on disk when this returns."""
+        self._lines.append({"event": event, **fields})
+
+    def close(self) -> None:
+        """No more events."""
+        self._lines.close()
 
 
 def _ends_torn(path: Path) -> bool:

@@ -127,6 +127,12 @@ def find_run(store: Path, prefix: str) -> str:
     raise SettingsError(f"{problem} {prefix!r} in {store}.\n  what to do: choose one, for example {shown}")
 
 
+def run_folder(store: Path, run_id: str) -> RunFolder:
+    """The places of a run, by what its `run.json` says about outputs."""
+    description = json.loads((store / "runs" / run_id / "run.json").read_text(encoding="utf-8"))
+    return RunFolder.of(run_id, str(store), description["settings"]["outputs"])
+
+
 def list_runs(store: Path) -> list[str]:
     """Ids, oldest first."""
     try:

@@ -19,6 +19,16 @@ _ASKING = ("prompts",)
 """The part that decides what is asked."""
 _DECIDING_FILES = ("generation/parser.py", "values.py", "worker.py")
 _SHOWN = 16
+_PARTS = (
+    ("prompts/guidelines.md", "guidelines"),
+    ("prompts/", "prompts"),
+    ("engine/src/toolchain/check/", "lint and type configs"),
+    ("engine/package", "tool versions"),
+    ("engine/", "engine"),
+    ("backends/", "engine"),
+    ("grading/", "grading"),
+)
+"""Which part of a suite's fingerprint a file of the package belongs to: the first whose start fits."""
 
 
 def digest(parts: list[tuple[str, bytes]]) -> str:
@@ -43,6 +53,20 @@ def _package(names: tuple[str, ...], files: tuple[str, ...], without: tuple[str,
         parts += [part for part in _tree(package / name, name) if not part[0].endswith((".pyc", *without))]
     parts += [(name, (package / name).read_bytes()) for name in files]
     return digest(parts)
+
+
+@cache
+def harness_parts() -> dict[str, str]:
+    """What decides verdicts and is no eval, by name: a hash of each."""
+    package = Path(pytest_convex_evals.__file__).parent
+    parts: dict[str, list[tuple[str, bytes]]] = {"version": [("version", pytest_convex_evals.__version__.encode())]}
+    for name in (*_DECIDING, *_ASKING):
+        for path, content in _tree(package / name, name):
+            if not path.endswith(".pyc"):
+                part = next(part for start, part in _PARTS if path.startswith(start))
+                parts.setdefault(part, []).append((path, content))
+    parts["grading"] += [(name, (package / name).read_bytes()) for name in _DECIDING_FILES]
+    return {name: digest(contents) for name, contents in parts.items()}
 
 
 def harness_fingerprint() -> str:

@@ -51,6 +51,7 @@ def app(core: Core, bundler: Bundler, keys: KeyServer) -> Core:
         f'{{ type: "customJwt", issuer: "{keys.url}/open", jwks: "{keys.url}/jwks", algorithm: "ES256" }}',
     ]
     bundler.push(core, FILES | {"auth.config.ts": f"export default {{ providers: [{', '.join(providers)}] }};"})
+    core.control("allowFetch", origins=[keys.url, "http://127.0.0.1:9"])
     return core
 
 
@@ -293,6 +294,62 @@ def test_a_key_server_that_is_gone(app: Core, keys: KeyServer) -> None:
     answer = ask(app, keys.token("ES256", aud="down"))
     assert (answer.status, answer.json()["code"]) == (400, "AuthProviderDiscoveryFailed")
     assert "http://127.0.0.1:9/jwks did not answer" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(("algorithm", "aud"), [("RS256", "app"), ("ES256", "es")], ids=["discovery", "keys"])
+def test_only_what_actions_may_reach_is_asked_for_keys(app: Core, keys: KeyServer, algorithm: str, aud: str) -> None:
+    """auth.config is submitted code: it must not send the core anywhere."""
+    keys.asked()
+    app.control("allowFetch", origins=["http://127.0.0.1:9"])
+    try:
+        answer = ask(app, keys.token(algorithm, aud=aud))
+        assert (answer.status, answer.json()["code"]) == (400, "AuthProviderDiscoveryFailed")
+        assert "cannot be reached from here" in answer.json()["message"]
+        assert subject(app, keys.token("ES256", aud="data")) == "ann", "keys in the configuration need no request"
+        assert keys.asked() == []
+    finally:
+        app.control("allowFetch", origins=[keys.url, "http://127.0.0.1:9"])
+    assert subject(app, keys.token(algorithm, aud=aud)) == "ann"
+
+
+def test_discovery_does_not_lead_to_where_actions_may_not_go(app: Core, keys: KeyServer, tmp_path: Path) -> None:
+    path, hidden = "/.well-known/openid-configuration", KeyServer(tmp_path)
+    keys.serve(path, body=json.dumps({"issuer": keys.url, "jwks_uri": f"{hidden.url}/jwks"}))
+    try:
+        assert refusal(app, keys.token()) == (400, "AuthProviderDiscoveryFailed")
+        assert hidden.asked() == []
+    finally:
+        keys.serve(path)
+        hidden.close()
+
+
+def test_a_deployment_may_issue_tokens_itself(bundler: Bundler, keys: KeyServer) -> None:
+    """Libraries do that with HTTP actions."""
+    issued = json.dumps({"keys": keys.published()})
+    routes = f"""
+        import {{ httpRouter }} from "convex/server"; import {{ httpAction }} from "./_generated/server";
+        const http = httpRouter(); const url = process.env.CONVEX_SITE_URL;
+        http.route({{ path: "/.well-known/openid-configuration", method: "GET", handler: httpAction(async () => Response.json({{ issuer: url, jwks_uri: `${{url}}/jwks` }})) }});
+        http.route({{ path: "/jwks", method: "GET", handler: httpAction(async () => Response.json({issued})) }});
+        export default http;
+    """
+    config = "export default { providers: [{ domain: process.env.CONVEX_SITE_URL, applicationID: 'app' }] };"
+    own = Core()
+    try:
+        bundler.push(own, {"p.ts": PROGRAMS, "http.ts": routes, "auth.config.ts": config})
+        assert subject(own, keys.token(iss=own.site)) == "ann"
+    finally:
+        own.close()
+
+
+def test_issuers_of_somebody_who_serves_code_of_their_own_may_be_anywhere(bundler: Bundler, keys: KeyServer) -> None:
+    own = Core("--own")
+    try:
+        config = f'export default {{ providers: [{{ domain: "{keys.url}", applicationID: "app" }}] }};'
+        bundler.push(own, {"p.ts": PROGRAMS, "auth.config.ts": config})
+        assert subject(own, keys.token()) == "ann"
+    finally:
+        own.close()
 
 
 DISCOVERY: dict[str, tuple[dict[str, Any], int]] = {

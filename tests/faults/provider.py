@@ -48,6 +48,8 @@ class Ask:
     key: str
     number: int
     """1 for the first request with this prompt for this model."""
+    path: str = ""
+    """What stands first in the address: providers within the provider."""
 
     @property
     def model(self) -> str:
@@ -78,7 +80,7 @@ class Reply:
     usage: Any = None
     """Instead of a right one."""
     more: dict[str, Any] = field(default_factory=dict)
-    """Fields of every chunk and of a plain reply: `provider`, …"""
+    """Fields of every chunk and of a plain reply (`provider`), or of Anthropic's usage (`server_tool_use`)."""
     model: str = ""
     """Another name than the one that was asked."""
     stream: bool = True
@@ -168,7 +170,8 @@ class AnthropicWords:
     def _usage(self) -> dict[str, Any]:
         if self.reply.shape == "wrong_usage":
             return {"input_tokens": -1, "output_tokens": -5}
-        return {"input_tokens": self.reply.input_tokens, "output_tokens": self.reply.output_tokens}
+        right = {"input_tokens": self.reply.input_tokens, "output_tokens": self.reply.output_tokens}
+        return {**right, **self.reply.more}
 
     def body(self) -> dict[str, Any]:
         content = [{"type": "text", "text": self.reply.text}] if self.reply.text else []
@@ -274,7 +277,7 @@ class Provider:
     def _serve(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         protocol: Literal["openai", "anthropic"] = "anthropic" if handler.path.endswith("/messages") else "openai"
         key = handler.headers.get("x-api-key") or handler.headers.get("Authorization", "").removeprefix("Bearer ")
-        ask = Ask(protocol, body, key, 0)
+        ask = Ask(protocol, body, key, 0, handler.path.split("/")[1])
         if PREFLIGHT in ask.prompt:
             self.preflights.append(ask)
             reply = self.answer_preflight(ask)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 StepName = Literal["filesystem", "install", "deploy", "tsc", "eslint", "tests"]
@@ -17,7 +17,7 @@ class Case:
     attempts: str
     """What it tries, in words."""
     files: Mapping[str, str]
-    """`{SECRET}`, `{OUTSIDE}`, `{PORT}`, `{PID}`, `{STORE}` and `{OTHER}` are filled in."""
+    """`{SECRET}`, `{HOME}`, `{OUTSIDE}`, `{PORT}`, `{PID}`, `{STORE}`, `{JOURNAL}` and `{OTHER}` are filled in."""
     step: StepName
     """Where it is decided."""
     outcome: Literal["passed", "failed", "error"]
@@ -31,7 +31,8 @@ class Case:
     """Decided by code that runs in the cage; others are graded once."""
     quick: bool = False
     """Part of `make test`."""
-    without: tuple[str, ...] = field(default=())
+    attack: str = ""
+    """A check of its own, where calling `evil:go` is not enough."""
 
 
 CAGED = ("bwrap", "namespaces")

@@ -19,7 +19,6 @@ from pytest_convex_evals.backends.embedded import Core, EmbeddedBackend
 from pytest_convex_evals.cage.levels import LEVELS
 from pytest_convex_evals.cells import Cell
 from pytest_convex_evals.engine.setup import ensure_toolchain, toolchain_root
-from pytest_convex_evals.grading.steps import checks
 from pytest_convex_evals.grading.tools import Tools
 from pytest_convex_evals.records import CellRecord
 from pytest_convex_evals.store.runs import RunFolder
@@ -28,7 +27,7 @@ from pytest_convex_evals.suite.evals import load_eval
 from pytest_convex_evals.worker import CellGrader
 from tests.faults.conftest import ANSWER
 from tests.support.cages import cage_of
-from tests.support.process_tree import descendants, wait_until
+from tests.support.process_tree import descendants, programs, wait_until
 
 GRADER = """\
 def test_attack(app, http):
@@ -48,6 +47,8 @@ import { {KIND} } from "./_generated/server";
 export const go = {KIND}({ args: { url: v.string() }, handler: async () => await Promise.resolve("refused") });
 """
 HONEST = GRADER.partition("\n\n\n")[2]
+_PROGRAMS_OF_A_FRESH_CORE = 3
+"""Its watchdog, a runner that has run nothing, and another in reserve."""
 
 
 class Listener:
@@ -95,10 +96,16 @@ class World:
         self.secret = self.home / "key"
         self.secret.write_text(self.token)
         (self.home / "key.json").write_text(json.dumps({"token": self.token}))
+        (self.home / "broken.json").write_text(f'{{"token": {self.token} ]')
+        (self.home / "key.ts").write_text(f'export const key = "{self.token}" as const;\n')
+        (self.home / "tsconfig.json").write_text(json.dumps({"compilerOptions": {"target": self.token}}))
+        (self.home / "evil.js").write_text(f"export const evil = {self.token} {self.token};\n")
 
     def filled(self, text: str) -> str:
         values = {
             "SECRET": str(self.secret),
+            "HOME": str(self.home),
+            "JOURNAL": str(self.root / "store" / "runs" / "testtest-run" / "journal.jsonl"),
             "OUTSIDE": str(self.outside),
             "PORT": str(self.listener.port),
             "PID": str(self.victim.pid),
@@ -117,10 +124,14 @@ class World:
         assert isinstance(found, Path)
         return found / "node_modules"
 
-    def grade(self, files: Mapping[str, str], without: tuple[str, ...] = ()) -> CellRecord:
+    def grade(self, files: Mapping[str, str], attack: str = "") -> CellRecord:
         """Grade the honest answer with hostile files laid over it."""
         kind = "query" if "import { query }" in files.get("convex/evil.ts", "") else "action"
-        grader = GRADER.replace("{KIND}", kind) if "go" in files.get("convex/evil.ts", "") else HONEST
+        grader = HONEST
+        if attack:
+            grader = f"{attack}\n\n{HONEST}"
+        elif "go" in files.get("convex/evil.ts", ""):
+            grader = GRADER.replace("{KIND}", kind)
         folder = self.root / "evals" / "000-hostile" / "000-notes"
         answer = {**ANSWER, "convex/evil.ts": HARMLESS.replace("{KIND}", kind)}
         for path, text in {
@@ -131,7 +142,7 @@ class World:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
         laid = {self.filled(path): self.filled(text) for path, text in files.items()}
-        submission = Submission({path: text for path, text in {**ANSWER, **laid}.items() if path not in without})
+        submission = Submission({**ANSWER, **laid})
         run = RunFolder.of("testtest-run", str(self.root / "store"), "")
         cells = CellGrader(run, "", self.tools, None, lambda _item, _cell: submission)
         return cells.grade(
@@ -148,11 +159,16 @@ class World:
     def own(self) -> set[int]:
         """Processes that are there for all cells."""
         workers = [tools.worker._child.process.pid for tools in self.all_tools.values() if tools.worker._child]
-        pids = [self.other._core.child.process.pid, self.victim.pid, *workers]
+        pids = [self.other._core.child.process.pid, self.victim.pid, *workers, *self._idle_cores()]
         return {one for pid in pids for one in (pid, *descendants(pid))}
 
+    def _idle_cores(self) -> list[int]:
+        return [core.child.process.pid for tools in self.all_tools.values() for core in tools._cores._idle]
+
     def left_running(self) -> set[int]:
-        return set(descendants(os.getpid())) - self.own
+        """Processes of a cell that is over; a core that waits for the next one has only what it was started with."""
+        crowded = {pid for pid in self._idle_cores() if len(programs(pid)) > _PROGRAMS_OF_A_FRESH_CORE}
+        return (set(descendants(os.getpid())) - self.own) | crowded
 
     def close(self) -> None:
         self.listener.close()
@@ -178,7 +194,6 @@ def other_cell() -> Iterator[EmbeddedBackend]:
 @pytest.fixture
 def world_at(tmp_path, all_tools, other_cell, monkeypatch) -> Iterator[object]:
     """A world whose submissions are graded at a level."""
-    monkeypatch.setattr(checks, "_DEADLINE_S", 25.0)
     made: list[World] = []
 
     def world_at(level: str) -> World:
@@ -194,6 +209,15 @@ def world_at(tmp_path, all_tools, other_cell, monkeypatch) -> Iterator[object]:
         world.close()
 
 
-if not os.environ.get("HOSTILE"):
-    # Each takes seconds at each level; `make hostile` runs them.
-    collect_ignore = ["test_corpus.py"]
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many submissions came to nothing, level by level."""
+    counts = {level: dict.fromkeys(("passed", "failed", "error"), 0) for level in LEVELS}
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            level = report.nodeid.rpartition("-")[2].removesuffix("]")
+            if "comes_to_nothing" in report.nodeid and level in counts:
+                counts[level][outcome] += 1
+    for level, found in counts.items():
+        if any(found.values()):
+            told = ", ".join(f"{count} {outcome}" for outcome, count in found.items())
+            terminalreporter.write_line(f"hostile submissions, {level}: {told}")

@@ -7,6 +7,7 @@ import json
 
 from tests.hostile.case import Case
 
+WRITES = 'import fs from "node:fs"; fs.writeFileSync("{OUTSIDE}/written", "x"); process.exit(0);\n'
 NOTES = "export const more = 1;\n"
 PACKAGE = {"name": "x", "type": "module", "dependencies": {"convex": "1.48.0"}}
 
@@ -62,6 +63,13 @@ PATHS = [
          "filesystem", "failed", "path", everywhere=False, quick=True),
     Case("functions at an absolute path", "let the CLI write to another folder",
          {"convex.json": '{"functions": "{OUTSIDE}"}'}, "filesystem", "failed", "path", everywhere=False),
+    Case("functions among the packages", "let the CLI write into the package store",
+         {"convex.json": '{"functions": "node_modules/convex"}'}, "filesystem", "failed", "path", everywhere=False),
+    Case("functions behind a deep value", "hide a folder from the reader of convex.json",
+         {"convex.json": '{"a": ' + "[" * 50_000 + "]" * 50_000 + ', "functions": "../../written/"}'},
+         "filesystem", "failed", "path", everywhere=False),
+    refused_path("surrogate", "be no text", "convex/\ud800.ts"),
+    refused_path("folder twins", "be one folder where case is folded", "convex/a/x.ts", "convex/A/y.ts"),
 ]  # fmt: skip
 
 IGNORED = [
@@ -70,6 +78,10 @@ IGNORED = [
     ignored("npmrc", "turn scripts on and change the registry", ".npmrc", "ignore-scripts=false\n"),
     ignored("dotenv", "point the CLI elsewhere", ".env.local", "CONVEX_DEPLOYMENT=prod:other\n"),
     ignored("git hook", "be run by git", ".git/hooks/post-checkout", "#!/bin/sh\ntouch {OUTSIDE}/hook\n"),
+    ignored("vite config", "be run by a tool of the project", "vite.config.ts", f"{WRITES}export default {{}};"),
+    ignored("vitest config", "be run by a test runner", "vitest.config.ts", f"{WRITES}export default {{}};"),
+    ignored("node_modules by another case", "bring its own convex package where case is folded",
+            "Node_Modules/convex/bin/main.js", "process.exit(0);"),
     ignored("lock file", "choose where packages come from", "package-lock.json", '{"lockfileVersion": 3}'),
     Case("install script", "run a script at install", {"package.json": json.dumps(
         {**PACKAGE, "scripts": {"preinstall": "touch {OUTSIDE}/script", "postinstall": "touch {OUTSIDE}/script"}})},
@@ -108,6 +120,20 @@ CHECKS = [
                  {"convex/more.ts": f"/* eslint-disable */\n{FLOATING}"}),
     switched_off("eslint config", "bring its own rules", "eslint", "lint",
                  {"eslint.config.js": "export default [{ ignores: ['**/*'] }];", "convex/more.ts": FLOATING}),
+    switched_off("no library", "check against its own library", "tsc", "types",
+                 {"convex/lib.ts": '/// <reference no-default-lib="true"/>\nexport {};\n', "convex/more.ts": WRONG_TYPE}),
+    switched_off("path mapping", "check against a package of its own making", "tsc", "types",
+                 {"tsconfig.json": '{"compilerOptions": {"baseUrl": ".", "paths": {"convex/react": ["./fake/react"]}}}',
+                  "fake/react.ts": "export const useQuery = 1;\n",
+                  "convex/more.ts": 'import { useQuery } from "convex/react";\nexport const wrong: number = useQuery;\n'}),
+    switched_off("components", "switch rules off that are off where components are called", "eslint", "lint",
+                 {"convex/more.ts": 'import { components } from "./_generated/api";\nexport const known = typeof components;\n'
+                  'export const unsafe = (): unknown => {\n  const parsed = JSON.parse("{}");\n  return parsed.a.b;\n};\n'}),
+    switched_off("types of a secret", "let messages about types tell what stands in a file", "tsc", "types",
+                 {"convex/more.ts": 'import type { key } from "{HOME}/key";\nexport const wrong: typeof key extends string ? 1 : 2 = 3;\n'
+                  "export const told = (value: typeof key): number => value;\n"}, "Cannot find module"),
+    switched_off("reference to a secret", "let messages about types tell what stands in a file", "tsc", "types",
+                 {"convex/more.ts": '/// <reference path="{HOME}/key.ts" />\n' + WRONG_TYPE}),
     switched_off("type bomb", "let the type checker never end", "tsc", "limit", {"convex/more.ts": "".join(
         f"export const a{at} = [{','.join(f'{{a{at}_{n}:{n}}}' for n in range(990))}];\n" for at in range(145))}),
 ]  # fmt: skip

@@ -5,6 +5,47 @@ from __future__ import annotations
 
 from tests.hostile.case import CAGED, ESCAPE, Case, action, clean_node_action, node_action, query
 
+DEVELOPMENT_KEY = "0135d8598650f8f5cb0f30c34ec2e2bb62793bc28717c8eb6fb577996d50be5f4281b59181095065c5d0f86a2c31ddbe9b597ec62b47ded69782cd"
+FRAME = (
+    "const frame = (header: object, payload = ''): Buffer => { const head = Buffer.from(JSON.stringify(header));"
+    " const whole = Buffer.alloc(8 + head.length + payload.length); whole.writeUInt32LE(4 + head.length + payload.length, 0);"
+    " whole.writeUInt32LE(head.length, 4); head.copy(whole, 8); whole.write(payload, 8 + head.length); return whole; };"
+)
+FILL = """\
+import { v } from "convex/values";
+import { api } from "./_generated/api";
+import { action } from "./_generated/server";
+
+export const go = action({ args: { url: v.string() }, handler: async (ctx): Promise<string> => {
+  for (let n = 0; n < 400; n++) {
+    try { await ctx.runMutation(api.fill.more, {}); } catch (error) {
+      if (String(error).includes("more than this backend has room for")) return "full";
+      throw error;
+    }
+  }
+  return "did it";
+} });
+"""
+STORE = """\
+import { v } from "convex/values";
+import { action } from "./_generated/server";
+
+export const go = action({ args: { url: v.string() }, handler: async (ctx): Promise<string> => {
+  for (let n = 0; n < 200; n++) {
+    try { await ctx.storage.store(new Blob(["x".repeat(15_000_000)])); } catch (error) {
+      if (String(error).includes("more than this backend has room for")) return "full";
+      throw error;
+    }
+  }
+  return "did it";
+} });
+"""
+CRON = """\
+def test_attack(app, clock):
+    clock.start("2026-01-05T12:00:00Z")
+    clock.advance(minutes=1)
+    assert [run.status for run in app.cron_runs()] == [], "it ran"
+"""
 LOOPS_AT_IMPORT = 'import { query } from "./_generated/server";\n{CODE}\nexport const go = query({ args: {}, handler: async () => 1 });\n'
 
 
@@ -53,6 +94,21 @@ FILES = [
          {"convex/evil.ts": 'import { action } from "./_generated/server";\nimport secret from "{SECRET}.json";\n'
           "export const go = action({ args: {}, handler: async () => JSON.stringify(secret) });\n"},
          "deploy", "failed", "push", stopped_by=CAGED, quick=True),
+    Case("bundle a broken secret", "let a message of the bundler show a file of the machine",
+         {"convex/more.ts": 'import secret from "{HOME}/broken.json";\nexport const found: unknown = secret;\n'},
+         "deploy", "failed", "push", stopped_by=CAGED),
+    Case("bundle a script of the machine", "let a message of the bundler show a file of the machine",
+         {"convex/more.ts": 'export * from "{HOME}/evil.js";\n'}, "deploy", "failed", "push", stopped_by=CAGED),
+    Case("build on a config of the machine", "let a message about a config show a file of the machine",
+         {"tsconfig.json": '{"extends": "{HOME}/tsconfig.json"}'}, "tests", "passed", everywhere=False),
+    Case("source map of the machine", "let the bundler read a device that never ends",
+         {"convex/more.ts": "export const more = 1;\n//# sourceMappingURL=/dev/zero\n"}, "tests", "passed", everywhere=False),
+    stopped("poison the journal", "write a verdict", node_action('load("fs").appendFileSync("{JOURNAL}", "{}"); return 1')),
+    Case("component among the packages", "let the CLI write into the package store",
+         {"package.json": '{"dependencies": {"convex": "1.48.0", "@convex-dev/aggregate": "0.3.1"}}',
+          "convex/convex.config.ts": 'import { defineApp } from "convex/server";\n'
+          'import c from "../node_modules/@convex-dev/aggregate/src/component/convex.config";\n'
+          "const app = defineApp();\napp.use(c);\nexport default app;\n"}, "deploy", "failed", "push", everywhere=False),
     Case("bundle the reference", "let the bundler read the answer of the suite",
          {"convex/more.ts": 'import answer from "{SUITE}/answer/package.json";\nexport const found = answer.name;\n'}, "deploy", "failed", "push", stopped_by=CAGED),
 ]  # fmt: skip
@@ -87,6 +143,26 @@ NETWORK = [
     stopped("port", "reach a server of the machine", node_action(
         'return await new Promise((resolve, reject) => load("net").connect({PORT}, "127.0.0.1")'
         '.on("connect", () => resolve("connected")).on("error", reject))'), stopped_by=CAGED, quick=True),
+    stopped("port scan", "find servers of the machine", node_action(
+        'const own = [args.url, process.env.CONVEX_CLOUD_URL, process.env.CONVEX_SITE_URL].map((u) => new URL(u as string).port);'
+        ' const ports = [...Array(200).keys()].map((n) => {PORT} - 100 + n).filter((p) => p < 65536 && !own.includes(String(p)));'
+        ' const open = (p: number) => new Promise((ok) => { const s = load("net").connect(p, "127.0.0.1");'
+        ' s.on("connect", () => { s.destroy(); ok(p); }).on("error", () => ok(0)); });'
+        ' const found = (await Promise.all(ports.map(open))).filter(Boolean); if (found.length === 0) throw 1; return found.join()'),
+        stopped_by=CAGED),
+    fails("keys of an issuer", "let the core fetch keys from a server of the machine",
+          {**action('const part = (v: unknown) => btoa(JSON.stringify(v)).replaceAll("=", "");'
+                    ' const token = [part({ alg: "RS256", kid: "k" }), part({ iss: "http://127.0.0.1:{PORT}", aud: "a", sub: "s", exp: 4e9 }), "AAAA"].join(".");'
+                    ' const body = JSON.stringify({ path: "notes:all", args: {}, format: "json" });'
+                    ' const headers = { Authorization: "Bearer " + token, "Content-Type": "application/json" };'
+                    ' return (await fetch(process.env.CONVEX_CLOUD_URL + "/api/query", { method: "POST", headers, body })).text()'),
+           "convex/auth.config.ts": 'export default { providers: [{ domain: "http://127.0.0.1:{PORT}", applicationID: "a" }] };\n'},
+          "did it: .*cannot be reached from here", quick=True),
+    stopped("development key", "act as an administrator of its own deployment",
+            action('const body = JSON.stringify({ path: "_system/frontend/listTableScan", args: { table: "notes", limit: 5 }, format: "json" });'
+                   f' const headers = {{ Authorization: "Convex {DEVELOPMENT_KEY}", "Content-Type": "application/json" }};'
+                   ' const answer = await fetch(process.env.CONVEX_CLOUD_URL + "/api/query", { method: "POST", headers, body });'
+                   ' if (answer.status === 403) throw 1; return answer.status')),
     stopped("port by fetch", "reach a server of the machine by fetch",
             node_action('return (await fetch("http://127.0.0.1:{PORT}/")).status')),
     stopped("port by fetch from an action", "reach a server of the machine by fetch",
@@ -119,6 +195,12 @@ LOOPS = [
          "deploy", "failed", "push"),
     Case("loop in crons", "never end at the push", {"convex/crons.ts": "for (;;);\nexport default {} as any;\n"},
          "deploy", "failed", "push"),
+    Case("loop in a cron", "never end when its time has come",
+         {"convex/crons.ts": 'import { cronJobs } from "convex/server";\nimport { internal } from "./_generated/api";\n'
+          'const crons = cronJobs();\ncrons.interval("loop", { minutes: 1 }, internal.loops.forever, {});\nexport default crons;\n',
+          "convex/loops.ts": 'import { internalMutation } from "./_generated/server";\n'
+          "export const forever = internalMutation({ args: {}, handler: async () => { for (;;) await Promise.resolve(); } });\n"},
+         "tests", "failed", "checks", "ran", attack=CRON),
     fails("heap in a query", "exhaust the heap",
           query("const all: unknown[] = []; for (;;) all.push(new Array(1e5).fill(all.length))"), "memory|timed out"),
     stopped("buffers in a query", "exhaust memory beside the heap",
@@ -136,7 +218,24 @@ FLOODS = [
           action('for (let n = 0; n < 20000; n++) console.log("x".repeat(10000)); return 1'), "."),
     fails("error stream flood", "fill the error stream",
           node_action('for (let n = 0; n < 2000; n++) process.stderr.write("x".repeat(1e5)); return 1'), "did it"),
+    crashes("message flood", "let the core do nothing but read", clean_node_action(
+        f'{FRAME} const log = frame({{ t: "log", call: 1e9, level: "INFO" }}); const many = Buffer.concat(Array<Buffer>(2000).fill(log)); for (;;) tell(many);')),
+    crashes("unread answers", "ask without listening to the answers", clean_node_action(
+        f"{FRAME} const asks: Buffer[] = []; for (let id = 1; id <= 2000; id++) asks.push(frame("
+        ' { t: "syscall", call: 1, id: 1e6 + id, op: "1.0/getUserIdentity" }, "{}")); const many = Buffer.concat(asks); for (;;) tell(many);')),
+    crashes("huge message", "announce a message of four gigabytes", clean_node_action('tell(Buffer.from("ffffffff00000000", "hex"));')),
+    fails("fill the deployment", "keep data until the memory of the machine is used up", {
+        "convex/evil.ts": FILL,
+        "convex/fill.ts": 'import { v } from "convex/values";\nimport { mutation } from "./_generated/server";\n'
+        "export const more = mutation({ args: {}, handler: async (ctx) => {\n"
+        '  for (let n = 0; n < 7; n++) await ctx.db.insert("notes", { text: "x".repeat(1_000_000) });\n} });\nexport const text = v.string();\n'}, "full|did not end", everywhere=False),
+    fails("fill the storage", "keep files until the memory of the machine is used up", {"convex/evil.ts": STORE},
+          "full|did not end", everywhere=False),
     fails("huge result", "return more than can be kept", query('return "x".repeat(3e8)'), "."),
+    Case("bundle of constants", "let the bundler compute a text without end",
+         {"convex/more.ts": "enum E {\n  a0 = 'xxxxxxxxxxxxxxxx',\n" + "".join(
+             f"  a{n} = a{n - 1} + a{n - 1},\n" for n in range(1, 40)) + "}\nexport const x: string = E.a39;\n"},
+         "deploy", "failed", everywhere=False),
     Case("bundle of two megabytes", "make the bundler work",
          {"convex/evil.ts": "export const x = " + "[" * 20_000 + "]" * 20_000 + ";\n"}, "deploy", "failed"),
 ]  # fmt: skip
@@ -161,6 +260,8 @@ ESCAPES = [
         'const head = Buffer.from(JSON.stringify({ t: "ready" })); const frame = Buffer.alloc(8 + head.length);'
         " frame.writeUInt32LE(4 + head.length, 0); frame.writeUInt32LE(head.length, 4); head.copy(frame, 8); tell(frame);")),
     crashes("close the pipe", "hang up on the core", clean_node_action("fs.closeSync(3);")),
+    fails("polluted result", "change what objects of the core have",
+          query('return JSON.parse(\'{"__proto__": {"polluted": "yes"}, "constructor": {"prototype": {"polluted": "yes"}}}\')'), "."),
     fails("polluted prototypes", "change what all objects have", query(
         '(Object.prototype as any).polluted = "yes"; (Array.prototype as any).push = () => 0;'
         ' (Promise.prototype as any).then = undefined; return "polluted"'), "."),

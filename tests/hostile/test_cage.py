@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from pytest_convex_evals.cage import choice
 from pytest_convex_evals.cage.choice import choose_cage, try_level
 from pytest_convex_evals.cage.levels import INSIDE, Cage, exit_code, innermost, make_cage
 from pytest_convex_evals.cage.program import MB, Limits, Program
+from pytest_convex_evals.cage.watch import watch
 from pytest_convex_evals.engine.setup import node_executable, toolchain_root
 from pytest_convex_evals.errors import SettingsError
+from pytest_convex_evals.grading.process import run_command
 from tests.support.cages import ISOLATING, cage_of
 from tests.support.process_tree import descendants, lives, wait_until
 
@@ -124,6 +127,29 @@ def test_threads_count_as_memory(run):
         "setTimeout(() => process.exit(0), 60000);"
     )
     assert run(code, limits=Limits(memory=512 * MB))[1] != 0
+
+
+BOMB = """
+import {{ spawn }} from "node:child_process";
+const one = () => spawn(process.execPath, ["-e", "{CODE}"], {{ detached: true, stdio: "ignore" }}).on("error", () => 0);
+for (let n = 0; n < {COUNT}; n++) one();
+setInterval(() => 0, 1000);
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "code", "limits", "used_up"),
+    [
+        (40, "setInterval(() => 0, 1000)", Limits(processes=12), "12 processes"),
+        (3, "globalThis.kept = Buffer.alloc(2e8, 1); setInterval(() => 0, 1000)", Limits(memory_of_all=400 * MB), "400 MB of memory"),
+    ],
+    ids=["processes", "memory"],
+)  # fmt: skip
+def test_processes_are_counted_from_outside(cage, tmp_path, count, code, limits, used_up):
+    command = command_of(cage, tmp_path, BOMB.format(CODE=code, COUNT=count), processes=True, limits=limits)
+    done = run_command(command, cwd=tmp_path, environment={}, deadline_s=60, watch=watch(limits))
+    assert (done.used_up, done.timed_out, done.killed) == (used_up, False, False)
+    wait_until(lambda: not descendants(os.getpid()), "all of them have ended")
 
 
 def test_the_signal_that_ended_a_program_is_told(run):

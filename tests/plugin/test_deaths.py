@@ -91,7 +91,7 @@ def test_an_interrupt_in_the_middle_of_a_check_leaves_nothing_running(project: P
     wait_until((project.root / "reached").exists, "the check runs")
     output = interrupt(session)
     done = project.ended(session, output)
-    assert [event["event"] for event in done.events] == ["run_started", "run_finished"]
+    assert [event["event"] for event in done.events] == ["run_started", "suite", "run_finished"]
     assert "not run: 1 cells have no verdict" in output
 
 
@@ -148,19 +148,19 @@ def verdicts(project: Project) -> int:
     return journals[0].read_text(encoding="utf-8").count('"cell_finished"') if journals else 0
 
 
-def test_a_generation_child_that_dies_makes_errors_and_the_session_goes_on(project: Project, held: Held) -> None:
+def test_a_generation_child_that_dies_is_replaced_and_the_session_goes_on(project: Project, held: Held) -> None:
     session = project.start("evals", "--models", "gpt-5,reference", "--evals-concurrency", "1", "-n", "2")
     assert held.asked.wait(120)
     wait_until(lambda: verdicts(project) > 0, "the first answer is graded")
     (child,) = [pid for pid in descendants(session.pid) if "generation.child" in command_of(pid)]
     os.kill(child, signal.SIGKILL)
-    output, _ = session.communicate(timeout=120)
-    assert session.returncode == 1, output
+    held.free.set()
+    output, _ = session.communicate(timeout=240)
+    assert session.returncode == 0, output
     done = project.ended(session, output)
-    models = [done.causes[f"{number:03}-asked[gpt-5]"] for number in range(3)]
-    assert sorted(models) == ["", "generation_child", "generation_child"]
-    assert [done.outcomes[f"{number:03}-asked[reference]"] for number in range(3)] == ["passed"] * 3
-    assert "the process that calls models ended without an answer" in output
+    assert set(done.outcomes.values()) == {"passed"}
+    assert len(done.outcomes) == 6
+    assert len(held.server.requests) == 4  # the one that was in flight was bought again
     assert "Traceback" not in output
 
 

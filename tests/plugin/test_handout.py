@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
 from pytest_convex_evals.readiness import Readiness, longest_first
 from pytest_convex_evals.store.durations import read_durations
-from pytest_convex_evals.store.journal import read_events
 from tests.faults.provider import Ask, Provider, Reply
-from tests.support.process_tree import wait_until
 from tests.support.sessions import Project
-from tests.support.suites import answer_text
+from tests.support.suites import NO_ANSWER, RIGHT, answer_text
 
 NAMES = [f"00{number}-cell" for number in range(6)]
 
@@ -89,23 +88,22 @@ def order(seconds: list[float | None]) -> list[int]:
 
 
 @pytest.mark.parametrize("workers", ["", "1"])
-def test_the_first_answer_is_graded_while_the_others_are_awaited(project: Project, workers: str) -> None:
+def test_the_first_answer_is_graded_while_the_others_are_awaited_and_a_failure_may_end_it(
+    project: Project, workers: str
+) -> None:
+    hold = threading.Event()
     for number in range(3):
         project.suite.add(f"000-some/{number:03}-asked", task=f"For number {number}.\n")
 
     def reply(ask: Ask) -> Reply:
-        if "For number 2." in ask.prompt:
-            return Reply(answer_text())
-        return Reply(answer_text(), before=lambda: wait_until(lambda: graded(project), "the last cell is graded"))
+        first = "For number 2." in ask.prompt
+        return Reply(answer_text(RIGHT | NO_ANSWER), before=None if first else lambda: hold.wait(300))
 
     with Provider(reply) as provider:
         project.env(OPENAI_BASE_URL=provider.url, OPENAI_API_KEY="k")
-        done = project.run("evals", "--models", "openai/m", "--evals-yes", workers=workers)
-    assert done.code == 0, done.output
-    assert graded(project)[0] == "002-asked"
-
-
-def graded(project: Project) -> list[str]:
-    journals = list(project.store.glob("runs/*/journal.jsonl"))
-    events = list(read_events(journals[0])) if journals else []
-    return [event["record"]["name"] for event in events if event["event"] == "cell_finished"]
+        done = project.run("evals", "--models", "openai/m", "--evals-yes", "-x", workers=workers)
+        hold.set()
+    assert done.outcomes == {"002-asked[openai/m]": "failed"}
+    assert (done.events[-1]["event"], done.events[-1]["missing"]) == ("run_finished", 2)
+    assert "stopping after 1 failures" in done.output
+    assert "answers of models: 1 of 3" in done.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,10 +27,8 @@ REPLIES = {
     "refusing": Reply(None, refusal="I would rather not."),
     "filtered": Reply("", finish_reason="content_filter", output_tokens=3),
     "blocked": Reply(status=400, error=FILTERED),
-    "throttled": Reply(status=429, error={"message": "slow down", "type": "rate_limit_error"}),
+    "throttled": Reply(status=429, error={"message": "later"}, headers={"Retry-After": "1"}),
     "down": Reply(status=500, error={"message": "oh", "type": "server_error"}),
-    "locked": Reply(status=401, error={"message": "who are you", "type": "invalid_request_error"}),
-    "absent": Reply(status=404, error={"message": "no such model", "code": "model_not_found"}),
     "odd": Reply(status=400, error={"message": "what is this", "type": "invalid_request_error"}),
     "garbled": Reply(raw=b"this is not JSON"),
 }
@@ -47,8 +46,6 @@ VERDICTS = {
     "blocked": ("failed", "refused"),
     "throttled": ("error", "rate_limited"),
     "down": ("error", "provider_unavailable"),
-    "locked": ("error", "authentication"),
-    "absent": ("error", "unknown_model"),
     "odd": ("error", "bad_request"),
     "garbled": ("error", "provider_reply"),
 }
@@ -68,14 +65,22 @@ def provider(project: Project) -> Iterator[OpenAIServer]:
         yield server
 
 
+ONE_ATTEMPT = '{"attempts": 1, "total_s": 12, "pause_s": 4, "longest_pause_s": 4}'
+"""Only refusals for too many calls are tried again, for some seconds."""
+
+
 def test_each_reply_gets_the_verdict_it_deserves_after_one_call(project: Project, provider: OpenAIServer) -> None:
     for name in REPLIES:
         project.suite.add(f"000-m/{name}")
+    project.env(EVALS_INTERNAL_PATIENCE=ONE_ATTEMPT)
     done = project.apart("evals", "--models", "gpt-5", "-n", "2")
     assert done.code == 1, done.output
     found = {record.name: (record.verdict.outcome, done.causes[name]) for name, record in done.records.items()}
     assert found == VERDICTS
-    assert sorted(map(name_in, provider.requests)) == sorted(REPLIES)
+    calls = Counter(map(name_in, provider.requests))
+    assert calls.pop("throttled") > 1
+    assert calls == dict.fromkeys(REPLIES.keys() - {"throttled"}, 1)
+    assert len(provider.preflights) == 1
     assert set(provider.keys) == {"Bearer sk-test"}
     for case in done.cases:
         assert list(case.properties) == PROPERTIES
@@ -98,7 +103,42 @@ def test_each_reply_gets_the_verdict_it_deserves_after_one_call(project: Project
     stored = {path.stem for path in (done.store / "generations").glob("*.json")}
     gradable = ["right", "halved", "mistaken", "wordy", "outside", "cut", "silent"]
     assert stored == {done.records[f"{name}[gpt-5]"].generation.key for name in gradable}  # type: ignore[union-attr]
-    assert "answers of models: 17 of 17" in done.output
+    assert re.search(
+        r"calls of models: 15\n  gpt-5: 15 calls, about [\d,]+ tokens in and 120,000 out, about", done.output
+    )
+    assert f"answers of models: {len(REPLIES)} of {len(REPLIES)}" in done.output
+
+
+STOPPED = {
+    "locked": (Reply(status=401, error={"message": "who are you", "type": "x"}), "authentication"),
+    "absent": (Reply(status=404, error={"message": "no such model", "code": "model_not_found"}), "unknown_model"),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_model_that_cannot_be_called_ends_all_its_cells_after_one_call(project: Project, name: str) -> None:
+    reply, cause = STOPPED[name]
+    for number in range(3):
+        project.suite.add(f"000-m/{name}{number}")
+    with OpenAIServer(lambda _: reply) as server:
+        server.preflight = reply
+        project.env(OPENAI_BASE_URL=server.url, OPENAI_API_KEY="sk-test")
+        done = project.here("evals", "--models", "gpt-5")
+        assert (len(server.preflights), server.requests) == (1, [])
+    assert set(done.causes.values()) == {cause}
+    assert len(done.causes) == 3
+
+
+def test_a_budget_ends_cells_that_no_longer_fit(project: Project, provider: OpenAIServer) -> None:
+    project.suite.add("000-m/right")
+    project.suite.add("000-m/mistaken")
+    done = project.here("evals", "--models", "gpt-5", "--evals-budget", "0.01")
+    assert done.causes == {"right[gpt-5]": "budget", "mistaken[gpt-5]": "budget"}
+    assert "within a budget of 0.01 USD" in done.output
+    assert provider.preflights == provider.requests == []
+    refused = project.here("evals", "--models", "openai/nobody-knows", "--evals-budget", "1")
+    assert refused.code == 4
+    assert "a budget cannot be kept: the price of openai/nobody-knows is not known" in refused.output
 
 
 MODELS = """\
@@ -125,9 +165,10 @@ def test_models_of_the_project_are_called_where_it_says(project: Project, provid
         registry = MODELS.format(here=provider.url, nowhere=nowhere)
         (project.root / "models.toml").write_text(registry, encoding="utf-8")
         project.env(MY_API_KEY="sk-mine", OPENAI_BASE_URL=nowhere)
+        project.env(EVALS_INTERNAL_PATIENCE='{"attempts": 2, "pause_s": 0.01}')
         done = project.here("evals", "--models", "mine,gone")
     assert done.causes == {"right[mine]": "", "right[gone]": "provider_connection"}
-    assert provider.keys == ["Bearer sk-mine"]
+    assert set(provider.keys) == {"Bearer sk-mine"}
     assert (provider.requests[0]["model"], provider.requests[0]["max_tokens"]) == ("unpriced", 77)
     gone, mine = done.cases
     assert (gone.kind, gone.properties["cause"]) == ("error", "provider_connection")

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from pytest_convex_evals.cli.main import main
 from pytest_convex_evals.records import CellRecord
 from pytest_convex_evals.store.journal import read_events
 from pytest_convex_evals.store.lock import RunLock
-from tests.support.openai_server import OpenAIServer, Reply
+from tests.faults.provider import Ask, Provider, Reply
 from tests.support.sessions import Done, Project
 from tests.support.suites import GRADER, NO_ANSWER, RIGHT, answer_text
 
@@ -188,41 +187,41 @@ def test_a_resume_says_which_verdicts_are_stale(three: Project) -> None:
 
 
 class Shop:
-    """A provider with a trouble that can be mended, and a book of what it sold."""
+    """A provider with a trouble that can be mended, and a book of what it was asked."""
 
     def __init__(self) -> None:
         self.down = {"001-down"}
-        self.server = OpenAIServer(self._reply)
+        self.provider = Provider(self._reply)
 
-    def _reply(self, request: dict[str, Any]) -> Reply:
-        found = re.search(r"for 000-m/([\w-]+)\.", request["messages"][-1]["content"])
+    def _reply(self, ask: Ask) -> Reply:
+        found = re.search(r"for 000-m/([\w-]+)\.", ask.prompt)
         name = found[1] if found else ""
         if name in self.down:
             return Reply(status=400, error={"message": "no", "type": "invalid_request_error"})
         return Reply(answer_text(RIGHT | NO_ANSWER if "mistaken" in name else RIGHT))
 
     @property
-    def sold(self) -> int:
-        return len([one for one in self.server.requests if "Compute the answer" in str(one["messages"])])
+    def asked(self) -> int:
+        return len(self.provider.asks)
 
 
 @pytest.fixture
 def shop(project: Project) -> Iterator[Shop]:
     shop = Shop()
-    project.env(OPENAI_BASE_URL=shop.server.url, OPENAI_API_KEY="sk-test")
+    project.env(OPENAI_BASE_URL=shop.provider.url, OPENAI_API_KEY="sk-test")
     for name in ("000-right", "001-down", "002-mistaken"):
         project.suite.add(f"000-m/{name}")
     yield shop
-    shop.server.close()
+    shop.provider.close()
 
 
 def test_models_are_asked_once_and_graded_as_often_as_one_likes(project: Project, shop: Shop) -> None:
     project.here("evals", "--models", "gpt-5")
-    assert shop.sold == 3
+    assert shop.asked == 3
     shop.down.clear()
     again = project.here("evals", "--evals-resume", "latest")
     run = only_run(again)
-    assert shop.sold == 4
+    assert shop.asked == 4
     assert sorted(finished(run)) == ["000-right", "001-down", "001-down", "002-mistaken"]
     project.monkeypatch.delenv("OPENAI_API_KEY")
     regraded = project.here("evals", "--evals-regrade", "latest")
@@ -247,4 +246,4 @@ def test_models_are_asked_once_and_graded_as_often_as_one_likes(project: Project
     assert faulty.output.count("a fault of the rehearsal") >= 3
     project.env(EVALS_REHEARSAL="faults=2")
     assert project.here("evals", "--models", f"replay:{run.name[:8]}").code == 4
-    assert shop.sold == 4
+    assert shop.asked == 4

@@ -25,6 +25,9 @@ NEEDED = {
     "pytest_convex_evals/engine/.npmrc",
     "pytest_convex_evals/engine/build.mjs",
     "pytest_convex_evals/engine/src/toolchain/main.ts",
+    "pytest_convex_evals/scores/backend/package-lock.json",
+    "pytest_convex_evals/scores/backend/convex/schema.ts",
+    "pytest_convex_evals/scores/backend/convex/_generated/api.js",
 }
 ENTRY_POINTS = """\
 [console_scripts]
@@ -78,3 +81,6 @@ def test_the_wheel_works_in_an_environment_of_its_own(wheel: Path, project: Proj
     command = [environment / "bin/convex-evals", "list"]
     listed = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True)
     assert listed.stdout.endswith("\n2 evals, 0 broken\n")
+    program = "from pytest_convex_evals.cli.scores_project import sources; print(sources())"
+    found = subprocess.run([python, "-c", program], cwd=project.root, capture_output=True, text=True, check=True)
+    assert found.stdout.strip().endswith("site-packages/pytest_convex_evals/scores/backend")

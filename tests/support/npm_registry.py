@@ -17,7 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class NpmRegistry:
     """Serves packuments (name → versions) and answers everything else with `status`.
 
-    A package whose files are given can be installed too; the files are the same in all its versions.
+    A package whose files are given can be installed too; the files are the same in all its versions. `manifest` is
+    what the package.json of all packages says beside name and version.
     """
 
     def __init__(
@@ -25,12 +26,14 @@ class NpmRegistry:
         packages: dict[str, list[str]] | None = None,
         *,
         files: dict[str, dict[str, str]] | None = None,
+        manifest: dict[str, object] | None = None,
         status: int = 404,
         before: Callable[[], object] = lambda: None,
     ) -> None:
         known = packages or {}
+        self._manifest = manifest or {}
         archives = {
-            f"archive/{name}/{version}": _archive(name, version, content)
+            f"archive/{name}/{version}": _archive({"name": name, "version": version, **self._manifest}, content)
             for name, content in (files or {}).items()
             for version in known[name]
         }
@@ -70,7 +73,7 @@ class NpmRegistry:
         if where in archives:
             digest = base64.b64encode(hashlib.sha512(archives[where]).digest()).decode()
             dist = {"tarball": f"{self.url}{where}", "integrity": f"sha512-{digest}"}
-        return {"name": name, "version": version, "dist": dist}
+        return {"name": name, "version": version, **self._manifest, "dist": dist}
 
     @property
     def url(self) -> str:
@@ -84,12 +87,11 @@ class NpmRegistry:
         self._server.server_close()
 
 
-def _archive(name: str, version: str, files: dict[str, str]) -> bytes:
+def _archive(manifest: dict[str, object], files: dict[str, str]) -> bytes:
     """What the registry hands out for one version: always the same bytes."""
-    manifest = json.dumps({"name": name, "version": version})
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        for path, text in {"package.json": manifest, **files}.items():
+        for path, text in {"package.json": json.dumps(manifest), **files}.items():
             entry = tarfile.TarInfo(f"package/{path}")
             entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))

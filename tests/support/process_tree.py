@@ -35,6 +35,12 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def programs(pid: int) -> list[int]:
+    """Descendants that have no children: launchers of a cage wait for the program that they started."""
+    tree = parents()
+    return [one for one in descendants(pid) if one not in tree.values()]
+
+
 def command_of(pid: int) -> str:
     try:
         return (Path("/proc") / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode()

@@ -10,6 +10,7 @@ import pytest
 import pytest_convex_evals
 from pytest_convex_evals.suite.evals import load_eval
 from pytest_convex_evals.suite.fingerprint import cell_fingerprint, digest, eval_fingerprint
+from pytest_convex_evals.suite.version import suite_version
 from tests.support.suites import EXPECT, Suite, write_tree
 
 NAME = "000-fundamentals/003-crons"
@@ -111,3 +112,29 @@ def test_a_change_of_the_package_changes_every_fingerprint(tmp_path):
     write_tree(copy, {"grading/__pycache__/x.pyc": "x", "engine/node_modules/x.js": "x", "cli/new.py": ""})
     assert harness() == prints[-1]
     assert len(set(prints)) == 1 + len(PARTS)
+
+
+def test_a_suite_has_a_fingerprint_by_parts(tmp_path):
+    suite = Suite(tmp_path / "evals")
+    root = suite.add(NAME)
+    suite.add("001-other/000-broken", grader=None)
+    before = suite_version([suite.root])
+    assert before.evals == (NAME, "001-other/000-broken")
+    assert before == suite_version([suite.root])
+    assert set(before.parts) == {
+        f"eval {NAME}",
+        "eval 001-other/000-broken",
+        "engine",
+        "grading",
+        "guidelines",
+        "lint and type configs",
+        "prompts",
+        "tool versions",
+        "version",
+    }
+    (root / "TASK.txt").write_text("another task\n", encoding="utf-8")
+    after = suite_version([suite.root])
+    assert after.fingerprint != before.fingerprint
+    assert {name for name in after.parts if after.parts[name] != before.parts[name]} == {f"eval {NAME}"}
+    custom = suite_version([suite.root], "be brief")
+    assert {name for name in after.parts if after.parts[name] != custom.parts[name]} == {"guidelines"}

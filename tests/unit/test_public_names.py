@@ -37,6 +37,8 @@ def test_flags_variables_and_ini_values():
         ("", "EVALS_REHEARSAL", "evals_rehearsal"),
         ("--evals-dir", "", "evals_dir"),
         ("", "OUTPUT_TEMPDIR", "evals_outputs"),
+        ("--evals-no-upload", "", "evals_no_upload"),
+        ("--evals-to-production", "", "evals_to_production"),
     ]
     assert options.EXECUTION_MODE == "EVALS_EXECUTION_MODE"
     assert options.EXPERIMENTS == ("default", "no_guidelines", "web_search", "web_search_no_guidelines")
@@ -116,4 +118,5 @@ def test_submitters():
 def test_commands():
     actions = {action.dest: action for action in build_parser()._actions}
     (commands,) = [action.choices for action in actions.values() if action.choices]
-    assert list(commands) == ["setup", "list", "models", "runs", "show", "status", "cache", "backend"]
+    around_runs = ["setup", "list", "models", "runs", "show", "status", "cache", "backend"]
+    assert list(commands) == [*around_runs, "upload", "token", "mint", "deploy", "scores"]

@@ -188,8 +188,8 @@ MISTAKES = {
     "an unknown key": (
         "[models.x]\nmax_tokens = 3\n" + ENTRY,
         "{path}: [models.\"x\"] unknown key 'max_tokens'; "
-        "use api_base, display, input_usd_per_million, key, litellm, max_output_tokens, output_usd_per_million, "
-        "provider, reasoning",
+        "use api_base, display, formerly, input_usd_per_million, key, litellm, max_output_tokens, "
+        "output_usd_per_million, provider, reasoning",
     ),
     "no provider": ('[models.x]\nlitellm = "openai/x"\n', '{path}: [models."x"] provider is missing'),
     "no id": ('[models.x]\nprovider = "P"\nlitellm = ""\n', '{path}: [models."x"] litellm is missing'),

@@ -48,6 +48,8 @@ VALUES = {
     "rehearsal": (["seed=1", "seed=2", "seed=3", "seed=4"], ["seed=1", "seed=2", "seed=3", "seed=4"], ""),
     "dir": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ".evals"),
     "outputs": (["a", "b", "c", "d"], ["a", "b", "c", "d"], ""),
+    "no_upload": (["", "", "", "true"], [True, True, True, True], False),
+    "to_production": (["", "", "", "true"], [True, True, True, True], False),
 }
 
 

@@ -204,7 +204,7 @@ def test_a_worker_that_greets_differently_is_trouble(fake):
 def test_the_worker_sees_nothing_of_the_environment(fake, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     worker = fake(READY + EACH % "console.log(JSON.stringify({id, ok: Object.keys(process.env)}));")
-    assert worker.request("sources", {}, deadline_s=30) == []
+    assert set(worker.request("sources", {}, deadline_s=30)) <= {"PWD"}  # which the shell sets that sets the limits
 
 
 def test_text_of_any_kind_arrives(fake):
@@ -240,7 +240,7 @@ def test_a_missing_npm_package_is_trouble(tmp_path):
 
 def test_a_missing_node_is_trouble(tmp_path):
     worker = ToolchainWorker(lambda: Toolchain(tmp_path / "node", tmp_path, tmp_path))
-    assert trouble(worker).reason.startswith("the toolchain worker could not be started: ")
+    assert trouble(worker).reason.startswith("the toolchain worker died while it started (exit code 127): ")
 
 
 def test_a_set_up_that_fails_is_trouble_with_its_remedy(tmp_path):

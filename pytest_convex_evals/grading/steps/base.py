@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_convex_evals.places import without_places
 from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, StepName
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ class Bench:
     def project(self) -> Path:
         """The submission on disk."""
         return self.folder / "project"
+
+    def tidy(self, text: str) -> str:
+        """A text of a tool without paths of this machine."""
+        return without_places({"project": self.project, "attempt": self.folder, "store": self.tools.cache})(text)
+
+    def keep_log(self, step: StepName, text: str) -> None:
+        """What a tool said, for people."""
+        (self.folder / f"{step}.log").write_text(f"{self.tidy(text)}\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class ToolchainCheck:
             findings = self._findings(bench, params)
         except _UsedUp as used_up:
             return StepResult(Failed(cause="limit", reason=f"{self.name} {used_up}; that of the reference answer ends"))
-        (bench.folder / f"{self.name}.log").write_text("\n".join(map(_line, findings)) + "\n", encoding="utf-8")
+        bench.keep_log(self.name, "\n".join(map(_line, findings)))
         if not findings:
             return StepResult(Passed())
         shown = "".join(f"\n{_line(finding)}" for finding in findings[:_SHOWN])

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from pytest_convex_evals.cage.levels import INSIDE, exit_code
 from pytest_convex_evals.cage.program import MB, Limits, Program
+from pytest_convex_evals.cage.watch import watch
 from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading.process import Finished, run_command
 from pytest_convex_evals.grading.steps.base import Bench, StepResult
@@ -23,11 +24,14 @@ from pytest_convex_evals.pipes import Silence
 from pytest_convex_evals.records import Failed, Passed, StepName
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pytest_convex_evals.backends.base import Backend
 
 PUSH_S = 120.0
+_WARM_S = 60.0
+"""The same in the toolchain worker, which takes tenths of a second."""
 LIMITS = Limits(memory=4096 * MB, scratch=256 * MB, open_files=4096, cpu_s=60)
 _PROJECT, _RELAY, _REACH, _SCRATCH = "/project", f"{INSIDE}/relay", f"{INSIDE}/reach.mjs", "/tmp"  # noqa: S108
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -36,6 +40,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _BEGIN = "- Preparing Convex functions..."
 """What the CLI says when it is done with itself."""
 _SHOWN_LINES = 30
+_BUILT = tuple(f".{kind}" for kind in ("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "css"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class DeployStep:
         push = push_in_process(bench, backend)
         if isinstance(push, str):
             push = push_by_cli(bench, backend, push)
-        (bench.folder / "deploy.log").write_text(push.said + "\n", encoding="utf-8")
+        bench.keep_log(self.name, push.said)
         # Some refusals end the CLI with exit code 0, so the backend has the last word.
         if backend.deployed() and push.accepted:
             return StepResult(Passed(), notes=push.notes)
@@ -106,6 +111,9 @@ def _reason(said: str) -> str:
 
 def push_in_process(bench: Bench, backend: Backend) -> Push | str:
     """Let the toolchain worker push, or say why the CLI must do it."""
+    hidden = _names_hidden_files(bench.files)
+    if hidden:
+        return f"outside: {hidden}"
     params = {
         "project": str(bench.project),
         "store": str(bench.tools.packages().root),
@@ -113,10 +121,15 @@ def push_in_process(bench: Bench, backend: Backend) -> Push | str:
         "adminKey": backend.admin_key,
     }
     try:
-        answer = bench.tools.worker.request("deploy", params, deadline_s=PUSH_S)
+        answer = bench.tools.worker.request("deploy", params, deadline_s=_WARM_S)
     except Silence:
-        raise Trouble("tool", f"the push did not end within {PUSH_S:.0f} s", remedy="run it again") from None
+        # The CLI has limits of its own, which say whose fault it is.
+        backend.prove_alive()
+        return f"silent: the push did not end within {_WARM_S:.0f} s"
     if answer["outcome"] == "unfit":
+        if answer["code"] == "defect":
+            # What broke may be broken for the next one, too.
+            bench.tools.worker.close()
         backend.prove_alive()
         if backend.runner_deaths():
             raise Trouble("cage", "the process that runs the submission died during the push")
@@ -124,14 +137,27 @@ def push_in_process(bench: Bench, backend: Backend) -> Push | str:
     return Push(answer["outcome"] == "pushed", _COLOUR.sub("", answer["said"]).strip())
 
 
+def _names_hidden_files(files: Mapping[str, str]) -> str:
+    """Why a build could read files that it does not tell of: the worker is not caged, the CLI is."""
+    for path, text in files.items():
+        name = path.rpartition("/")[2].casefold()
+        if name in {"tsconfig.json", "jsconfig.json"} and ("extends" in text or "\\" in text):
+            return f"{path} may build on another file"
+        if "sourceMappingURL" in text and path.casefold().endswith(_BUILT):
+            return f"{path} names a source map"
+    return ""
+
+
 def push_by_cli(bench: Bench, backend: Backend, why: str) -> Push:
     """Run the CLI in a process of its own."""
     done = _caged_cli(bench, backend)
     said = _COLOUR.sub("", f"{done.output}{done.complaints}").strip()
     notes = (f"pushed by the Convex CLI in a process of its own: {why}",)
+    if done.used_up:
+        return Push(accepted=False, said=said, notes=notes, used_up=done.used_up)
     if not done.timed_out and (not done.killed or backend.deployed() or backend.runner_deaths()):
         return Push(done.exit_code == 0, said, notes)
-    (bench.folder / "deploy.log").write_text(said + "\n", encoding="utf-8")
+    bench.keep_log("deploy", said)
     if done.timed_out:
         raise Trouble("tool", f"the push did not end within {PUSH_S:.0f} s", remedy="see deploy.log in the folder")
     if -done.exit_code in _FROM_OUTSIDE:
@@ -159,5 +185,5 @@ def _caged_cli(bench: Bench, backend: Backend) -> Finished:
     cli = packages / "convex" / "bin" / "main.js"
     where = ["--url", backend.url, "--admin-key", backend.admin_key]
     command = [*cage.prefix(program), node, *ways, str(cli), "dev", "--once", "--typecheck", "disable", *where]
-    done = run_command(command, cwd=bench.project, environment=environment, deadline_s=PUSH_S)
+    done = run_command(command, cwd=bench.project, environment=environment, deadline_s=PUSH_S, watch=watch(LIMITS))
     return replace(done, exit_code=exit_code(done.exit_code))

@@ -95,13 +95,15 @@ def _too_much(files: Mapping[str, str]) -> Failed | None:
 
 
 def _functions_outside(files: Mapping[str, str]) -> Failed | None:
-    """`convex.json` may name another folder of functions, which the CLI writes to: one of the project."""
+    """`convex.json` may name another folder of functions, which the CLI writes to: one that could be submitted."""
     try:
         text = next((text for path, text in files.items() if folded(path) == "convex.json"), "{}")
         folder = json.loads(text).get("functions", "convex")
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         return None  # the push will say so
-    parts = str(folder).replace("\\", "/").rstrip("/").split("/")
-    if isinstance(folder, str) and ".." not in parts and parts[0] not in {"", "~"} and ":" not in folder:
+    except RecursionError:
+        return Failed(cause="path", reason="convex.json is nested too deeply")
+    if isinstance(folder, str) and rule_on(f"{folder.rstrip('/')}/functions.ts").answer == "keep":
         return None
-    return Failed(cause="path", reason=f"convex.json: the folder of functions {folder!r} is not one of the project")
+    reason = f"convex.json: the folder of functions {str(folder)[:200]!r} is not one of the project"
+    return Failed(cause="path", reason=reason)

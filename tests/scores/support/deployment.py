@@ -25,9 +25,9 @@ def sha256(data: bytes) -> str:
 class Deployment:
     """The embedded engine with the backend on it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, core: Core | None = None) -> None:
         self.folder = copy_project(folder)
-        self.core = Core()
+        self.core = core or Core()
         self.client = ConvexClient(self.core.url)
 
     def close(self) -> None:

@@ -34,9 +34,9 @@
  * | `network`     | `{gate?, prefix?, hidden}`                         | null. Actions reach the loopback interface that a grader  |
  * |               |                                                    | listens on: behind a gate, with Node actions started by   |
  * |               |                                                    | that prefix, or that of the machine; but no hidden port   |
- * | `developmentKey` | `{}`                                            | null. The public development key is an admin key, too     |
  * | `save`        | `{}`                                               | `{deployment}`: what was pushed, analysed                 |
  * | `load`        | `{deployment}`                                     | null. Deploys what was saved                              |
+ * | `developmentKey` | `{}`                                            | null. The public development key counts until `wipe`      |
  * | `packages`    | `{folder: path or null}`                           | null. A `node_modules` for packages outside the bundle    |
  * |               |                                                    | (`externalPackages`), readable to Node actions only       |
  * | `pushes`      | `{}`                                               | `{finished, refusal}`: how many were activated, and why   |
@@ -153,11 +153,13 @@ export class Control {
       "env.list": () => Object.fromEntries(engine.env),
       allowFetch: (params) => this.allowFetch(params),
       network: (params) => engine.useNetwork({ gate: optional(params, "gate"), hidden: new Set(params["hidden"] as number[]) }, (params["prefix"] as string[] | undefined) ?? null),
-      developmentKey: () => void (engine.developmentKey = true),
       save: () => ({ deployment: engine.saved() }),
       load: (params) => engine.load(text(params, "deployment")),
       packages: (params) => engine.usePackages(typeof params["folder"] === "string" ? params["folder"] : null),
       idle: async (params) => ({ idle: await engine.activity.idle(deadlineOf(params)) }),
+      developmentKey: () => {
+        this.engine.auth.acceptsDevelopmentKey = true;
+      },
       stats: () => this.stats(),
       shutdown: () => void setImmediate(() => this.exit()),
     };

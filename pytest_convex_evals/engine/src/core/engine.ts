@@ -6,6 +6,7 @@ import { realpathSync } from "node:fs";
 import { Authenticator } from "./auth/authenticator.js";
 import { CLOCK, Database } from "./db/database.js";
 import { CursorCodec } from "./db/pagination.js";
+import { Room } from "./db/room.js";
 import { Deployment, type AuthProvider } from "./deployment.js";
 import { DEPLOYMENT, deploymentFact, deploymentFrom, ENVIRONMENT, environmentFact, environmentFrom } from "./durable/deployed.js";
 import type { Fact } from "./durable/entries.js";
@@ -40,6 +41,10 @@ export interface EngineSettings {
   runner: RunnerSettings;
   /** Where everything is kept; null keeps it in memory. */
   data: DataFolder | null;
+  /** The code is that of whoever started this: the development key counts, and issuers of tokens may be anywhere. */
+  own: boolean;
+  /** How much somebody else's code may keep. */
+  roomBytes: number | undefined;
 }
 
 const COMPONENTS_TABLE_NUMBER = 545;
@@ -69,8 +74,8 @@ export class Engine {
   readonly allowedOrigins = new Set<string>();
   /** The network that actions share with a grader; null when a grader names what they may reach. */
   network: SharedNetwork | null = null;
-  /** The public development key is an admin key, too. */
-  developmentKey = false;
+  /** How much may be kept; null for as much as there is. */
+  readonly room: Room | null;
   readonly udfRunner: UdfRunner;
   readonly actionRunner: ActionRunnerClient;
   readonly nodeRunner: ActionRunnerClient;
@@ -103,7 +108,14 @@ export class Engine {
     this.crons = new Crons(this);
     this.pushes = new Pushes(this);
     this.auth = new Authenticator(this);
+    this.auth.acceptsDevelopmentKey = settings.own;
+    this.room = settings.own ? null : new Room(settings.roomBytes);
     this.udfRunner.warm();
+  }
+
+  /** Whether the keys of token issuers may be fetched from wherever auth.config says. */
+  get anyIssuer(): boolean {
+    return this.settings.own;
   }
 
   get deployment(): Deployment {
@@ -265,10 +277,10 @@ export class Engine {
     await this.beginAnew(Deployment.empty(), [DEPLOYMENT, ENVIRONMENT], null, () => {
       this.settings.runner.packageFolder = null;
       this.useNetwork(null, null);
-      this.developmentKey = false;
       this.stopWork(true);
       this.active = Deployment.empty();
       this.env.clear();
+      this.auth.acceptsDevelopmentKey = this.settings.own;
       this.pushes.forget();
     });
     await this.allowOrigins([]);
@@ -286,6 +298,7 @@ export class Engine {
       };
       const after = (): void => {
         this.logs.clear();
+        this.room?.emptied();
         this.crons.restart();
         this.settings.data?.sweep(tables);
         for (const listener of this.resetListeners) listener();

@@ -32,6 +32,8 @@ async function main(): Promise<void> {
       "action-seconds": { type: "string" },
       data: { type: "string" },
       "compact-bytes": { type: "string" },
+      "room-bytes": { type: "string" },
+      own: { type: "boolean", default: false },
     },
   });
   const data = values.data === undefined ? null : DataFolder.open(values.data, report, values["compact-bytes"] === undefined ? undefined : Number(values["compact-bytes"]));
@@ -40,6 +42,8 @@ async function main(): Promise<void> {
   const engine = new Engine({
     keys,
     data,
+    own: values.own,
+    roomBytes: values["room-bytes"] === undefined ? undefined : Number(values["room-bytes"]),
     runner: {
       script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
       node: process.execPath,

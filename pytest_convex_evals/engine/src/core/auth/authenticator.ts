@@ -4,20 +4,24 @@ import { timingSafeEqual } from "node:crypto";
 
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
+import { mayReachDirectly } from "../functions/fetch.js";
 import { actingAs, ADMIN, ANONYMOUS, type Identity } from "./identity.js";
 import { verifyToken } from "./jwt.js";
 
-/** The public default of the Convex development instance; suites in the vitest layout hold it, and only their backends take it. */
+/** The public default of the Convex development instance: suites in the vitest layout hold it, and submissions may know it. */
 const DEVELOPMENT_KEY =
   "0135d8598650f8f5cb0f30c34ec2e2bb62793bc28717c8eb6fb577996d50be5f4281b59181095065c5d0f86a2c31ddbe9b597ec62b47ded69782cd";
 
 export class Authenticator {
+  /** The key that everybody knows counts, until everything is dropped. */
+  acceptsDevelopmentKey = false;
+
   constructor(private readonly engine: Engine) {}
 
   isAdminKey(key: string): boolean {
     const bare = key.includes("|") ? key.slice(key.indexOf("|") + 1) : key;
     const own = this.engine.adminKey.includes("|") ? this.engine.adminKey.slice(this.engine.adminKey.indexOf("|") + 1) : this.engine.adminKey;
-    return same(bare, own) || (this.engine.developmentKey && same(bare, DEVELOPMENT_KEY));
+    return same(bare, own) || (this.acceptsDevelopmentKey && same(bare, DEVELOPMENT_KEY));
   }
 
   /** The identity of an admin key that may carry attributes to act as: `key` or `key:base64`. */
@@ -38,7 +42,8 @@ export class Authenticator {
   }
 
   async token(jwt: string): Promise<Identity> {
-    return verifyToken(jwt, this.engine.deployment.auth, this.engine.clock.nowMs());
+    const mayAsk = (url: string): boolean => this.engine.anyIssuer || mayReachDirectly(this.engine, url);
+    return verifyToken(jwt, this.engine.deployment.auth, this.engine.clock.nowMs(), mayAsk);
   }
 
   async header(authorization: string | undefined): Promise<Identity> {

@@ -5,7 +5,7 @@ import { createPublicKey, verify, type JsonWebKey } from "node:crypto";
 import type { AuthProvider } from "../deployment.js";
 import { UserError } from "../errors.js";
 import type { Identity } from "./identity.js";
-import { bareIssuer, fetchKeys } from "./keys.js";
+import { bareIssuer, fetchKeys, type MayReach } from "./keys.js";
 
 const LEEWAY_S = 5;
 const BASE64URL = /^[A-Za-z0-9_-]+$/;
@@ -51,7 +51,7 @@ function part(text: string | undefined): Record<string, unknown> {
   return refuse("InvalidAuthHeader", "Could not parse JWT payload. Check that the token is a valid JWT format with three base64-encoded parts separated by dots.");
 }
 
-export async function verifyToken(jwt: string, providers: readonly AuthProvider[], nowMs: number): Promise<Identity> {
+export async function verifyToken(jwt: string, providers: readonly AuthProvider[], nowMs: number, mayReach: MayReach): Promise<Identity> {
   const pieces = jwt.split(".");
   const header = part(pieces[0]);
   const claims = part(pieces[1]);
@@ -72,7 +72,7 @@ export async function verifyToken(jwt: string, providers: readonly AuthProvider[
   const allowed = custom ? [provider.algorithm] : ["RS256", "EdDSA"];
   if (!allowed.includes(algorithm)) failed("Could not decode token. It is not signed by the algorithm of its provider.");
   if (custom && typeof header["kid"] !== "string") failed("Could not decode token. The header has no `kid`.");
-  const keys = await fetchKeys(provider, issuer);
+  const keys = await fetchKeys(provider, issuer, mayReach);
   const signed = Buffer.from(`${pieces[0] as string}.${pieces[1] as string}`);
   const signature = Buffer.from(pieces[2] as string, "base64url");
   const candidates = keys.filter((key) => header["kid"] === undefined || key["kid"] === header["kid"]);

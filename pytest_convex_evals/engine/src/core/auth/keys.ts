@@ -1,6 +1,7 @@
 /**
  * Public keys of token issuers: by OIDC discovery, from a URL or from a data URL, fetched for every token so that a new key counts at
- * once. What an issuer answers is not trusted: it has a deadline and a size, and is not followed elsewhere.
+ * once. Whoever wrote auth.config chose the address, so only what its actions may reach is asked. What an issuer answers is not trusted:
+ * it has a deadline and a size, and is not followed elsewhere.
  */
 
 import type { JsonWebKey } from "node:crypto";
@@ -22,14 +23,17 @@ class Unusable extends Error {
   }
 }
 
+/** Whether an address may be asked. */
+export type MayReach = (url: string) => boolean;
+
 /** With a scheme, without a slash at the end. */
 export function bareIssuer(issuer: string): string {
   return (/^https?:\/\//.test(issuer) ? issuer : `https://${issuer}`).replace(/\/$/, "");
 }
 
-export async function fetchKeys(provider: AuthProvider, issuer: string): Promise<JsonWebKey[]> {
+export async function fetchKeys(provider: AuthProvider, issuer: string, mayReach: MayReach): Promise<JsonWebKey[]> {
   try {
-    const set = await fetchObject(provider.jwks ?? (await discover(issuer)), provider.type === "customJwt");
+    const set = await fetchObject(provider.jwks ?? (await discover(issuer, mayReach)), provider.type === "customJwt", mayReach);
     const { keys } = set;
     if (!Array.isArray(keys)) throw new Unusable("the key set has no list of keys");
     return keys.filter((key): key is JsonWebKey => typeof key === "object" && key !== null);
@@ -40,8 +44,8 @@ export async function fetchKeys(provider: AuthProvider, issuer: string): Promise
 }
 
 /** The address of the keys, from the issuer's own description. */
-async function discover(issuer: string): Promise<string> {
-  const found = await fetchObject(`${bareIssuer(issuer)}/.well-known/openid-configuration`, false);
+async function discover(issuer: string, mayReach: MayReach): Promise<string> {
+  const found = await fetchObject(`${bareIssuer(issuer)}/.well-known/openid-configuration`, false, mayReach);
   if (typeof found["issuer"] !== "string" || bareIssuer(found["issuer"]) !== bareIssuer(issuer)) {
     throw new Unusable("the configuration is that of another issuer");
   }
@@ -50,7 +54,8 @@ async function discover(issuer: string): Promise<string> {
 }
 
 /** `typed`: keys of a custom provider, which must say that they are JSON. Discovery tells its status to the client instead. */
-async function fetchObject(url: string, typed: boolean): Promise<Record<string, unknown>> {
+async function fetchObject(url: string, typed: boolean, mayReach: MayReach): Promise<Record<string, unknown>> {
+  if (!url.startsWith("data:") && !mayReach(url)) throw new Unusable(`${shown(url)} cannot be reached from here`);
   let answer: Response;
   let text: string;
   try {

@@ -96,6 +96,7 @@ export async function transact<T>(engine: Engine, run: (tx: Transaction) => T): 
   for (let attempt = 0; ; attempt++) {
     const tx = engine.db.begin();
     const result = run(tx);
+    if (tx.pendingWrites().length > 0) engine.room?.require();
     try {
       await engine.db.commit(tx, null);
       return result;

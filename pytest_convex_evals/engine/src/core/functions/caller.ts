@@ -188,6 +188,7 @@ export class Caller {
         value = outcome.value;
         journal = outcome.journal;
         validateResult(checked.fn, value, tx.tableNames(namespace));
+        if (tx.pendingWrites().length > 0) engine.room?.require();
       }
     } catch (error) {
       return { ...base, outcome: { ok: false, failure: asFailure(error) }, journal };

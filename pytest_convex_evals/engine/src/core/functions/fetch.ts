@@ -37,7 +37,7 @@ async function follow(engine: Engine, args: Record<string, unknown>, signal: Abo
   let body = typeof args["body"] === "string" ? Buffer.from(args["body"], "base64") : null;
   const headers = (Array.isArray(args["headers"]) ? args["headers"] : []) as [string, string][];
   for (let redirects = 0; ; redirects++) {
-    if (!isAllowed(engine, url)) throw new UserError("FetchFailed", `fetch failed: ${originOf(url)} cannot be reached from here`);
+    if (!mayReach(engine, url)) throw new UserError("FetchFailed", `fetch failed: ${originOf(url)} cannot be reached from here`);
     let response: Response;
     try {
       response = await fetcherFor(engine, url)(url, { method, headers, redirect: "manual", signal, ...(body === null ? {} : { body }) });
@@ -61,7 +61,7 @@ type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 /** Through the gate, unless the address is that of the deployment itself. */
 function fetcherFor(engine: Engine, url: string): Fetch {
   const gate = engine.network?.gate ?? null;
-  if (gate === null || isOwn(engine, new URL(url)) || engine.allowedOrigins.has(new URL(url).origin)) return fetch;
+  if (gate === null || isGranted(engine, new URL(url))) return fetch;
   return async (target, init) => {
     const { Agent, fetch: fetchBy } = await import("undici");
     const dispatcher = new Agent({
@@ -95,12 +95,22 @@ function originOf(text: string): string {
   return URL.canParse(text) ? new URL(text).origin : text;
 }
 
-function isAllowed(engine: Engine, text: string): boolean {
+/** The deployment itself and what the grader allows. */
+export function mayReach(engine: Engine, text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return false;
-  if (isOwn(engine, url) || engine.allowedOrigins.has(url.origin)) return true;
+  if (isGranted(engine, url)) return true;
   return engine.network !== null && isLoopback(url) && !engine.network.hidden.has(portOf(url));
+}
+
+/** The same without what is behind a gate, for requests that do not go through it. */
+export function mayReachDirectly(engine: Engine, text: string): boolean {
+  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) && isGranted(engine, new URL(text));
+}
+
+function isGranted(engine: Engine, url: URL): boolean {
+  return isOwn(engine, url) || engine.allowedOrigins.has(url.origin);
 }
 
 function isOwn(engine: Engine, url: URL): boolean {

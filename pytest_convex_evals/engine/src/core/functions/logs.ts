@@ -3,6 +3,7 @@
 const MAX_LINES = 256;
 const MAX_LINE_BYTES = 32_768;
 const KEPT_ENTRIES = 5000;
+const KEPT_CHARACTERS = 32 * 1024 * 1024;
 
 export class CallLog {
   readonly lines: string[] = [];
@@ -51,20 +52,36 @@ export interface LogEntry {
   logLines: string[];
 }
 
+function sizeOf(entry: LogEntry): number {
+  return entry.logLines.reduce((sum, line) => sum + line.length, entry.error?.length ?? 0);
+}
+
 export class LogStream {
   private entries: { cursor: number; entry: LogEntry }[] = [];
+  private characters = 0;
   private cursor = 0;
   private readonly waiters = new Set<() => void>();
 
   push(entry: LogEntry): void {
     this.cursor = Math.max(this.cursor + 1, Math.floor(entry.timestamp));
     this.entries.push({ cursor: this.cursor, entry });
-    if (this.entries.length > 2 * KEPT_ENTRIES) this.entries = this.entries.slice(-KEPT_ENTRIES);
+    this.characters += sizeOf(entry);
+    if (this.entries.length > 2 * KEPT_ENTRIES || this.characters > 2 * KEPT_CHARACTERS) this.forgetOldest();
     for (const wake of [...this.waiters]) wake();
   }
 
   clear(): void {
     this.entries = [];
+    this.characters = 0;
+  }
+
+  private forgetOldest(): void {
+    let from = Math.max(0, this.entries.length - KEPT_ENTRIES);
+    const sizes = this.entries.map(({ entry }) => sizeOf(entry));
+    let kept = sizes.slice(from).reduce((sum, size) => sum + size, 0);
+    for (; kept > KEPT_CHARACTERS && from < this.entries.length - 1; from++) kept -= sizes[from] as number;
+    this.entries = this.entries.slice(from);
+    this.characters = kept;
   }
 
   all(): LogEntry[] {

@@ -6,6 +6,7 @@ import type { Duplex } from "node:stream";
 
 import { encodeFrame, FrameReader, type Frame } from "../../shared/frames.js";
 import type { RunnerKind } from "../../shared/protocol.js";
+import { Allowance } from "./allowance.js";
 import type { Watchdog } from "./watchdog.js";
 
 /** How runners are caged; paths of Node, script and packages are those inside. */
@@ -40,6 +41,8 @@ export interface RunnerEvents {
 }
 
 const STDERR_KEPT = 4096;
+/** Bytes that may wait for a runner to read them; one that asks and does not read is ended. */
+const MAX_UNREAD_BYTES = 256 * 1024 * 1024;
 const NO_PACKAGES = "/dev/null";
 const NO_FILE = -1;
 /** How long a launcher may take to follow the program that it started. */
@@ -52,6 +55,7 @@ export class RunnerProcess {
   private readonly child: ChildProcess;
   private readonly pipe: Duplex;
   private readonly reader = new FrameReader();
+  private readonly allowance = new Allowance();
   private ended = false;
   /** The process we started has ended; its number may belong to somebody else from now on. */
   private collected = false;
@@ -102,7 +106,9 @@ export class RunnerProcess {
   }
 
   send(header: Record<string, unknown>, payload = ""): void {
-    if (!this.ended) this.pipe.write(encodeFrame(header, payload));
+    if (this.ended) return;
+    this.pipe.write(encodeFrame(header, payload));
+    if (this.pipe.writableLength > MAX_UNREAD_BYTES) this.kill("it does not read what it is sent");
   }
 
   /** Processor time of the process's main thread in nanoseconds, since it was ready: its start is nobody's doing. */
@@ -149,6 +155,7 @@ export class RunnerProcess {
     try {
       this.reader.push(chunk);
       for (let frame = this.reader.next(); frame !== null; frame = this.reader.next()) {
+        this.allowance.take(frame.payload.length);
         if (frame.header.t === "ready") this.onReady();
         else if (this.cpuFile === null) throw new Error(`${frame.header.t} before ready`);
         this.events.frame(frame);

@@ -55,8 +55,9 @@ const TYPED_BY_COMPONENTS: Linter.RulesRecord = {
 
 const REACT: Linter.RulesRecord = { "react-hooks/rules-of-hooks": "error" };
 
-/** The file imports `components` of the generated API. */
-function callsComponents(file: ts.SourceFile | undefined): boolean {
+/** The file imports `components` of the generated API, in a project that has some. */
+function callsComponents(program: ts.Program, file: ts.SourceFile | undefined): boolean {
+  if (!program.getRootFileNames().some((name) => /\/convex\.config\.[jt]s$/.test(name))) return false;
   return (file?.statements ?? []).some(
     (statement) =>
       ts.isImportDeclaration(statement) &&
@@ -113,7 +114,7 @@ export async function lintFile(program: ts.Program, root: string, name: string, 
       "react-hooks": reactHooks as unknown as NonNullable<Linter.Config["plugins"]>[string],
     },
     linterOptions: { noInlineConfig: true, reportUnusedDisableDirectives: "off" },
-    rules: { ...BUGS, ...(client ? REACT : {}), ...(callsComponents(program.getSourceFile(join(root, name))) ? TYPED_BY_COMPONENTS : {}) },
+    rules: { ...BUGS, ...(client ? REACT : {}), ...(callsComponents(program, program.getSourceFile(join(root, name))) ? TYPED_BY_COMPONENTS : {}) },
   };
   const theirs = configs[name.split("/")[0] ?? ""];
   const list = theirs === undefined ? [config] : [...(await suiteConfig(theirs)), ...answeredBy(program, config)];

@@ -1,14 +1,15 @@
 /** Programs over submissions: files of packages and libraries are parsed once, the submission's own without switches. */
 import { existsSync, realpathSync } from "node:fs";
-import { join, sep } from "node:path";
+import { join, resolve, sep } from "node:path";
 import ts from "typescript";
 
 import { compilerOptions } from "./config.js";
 
-/** What the checker remembers of a comment that would switch it off. */
+/** What the checker remembers of a comment that would switch it off, or take the library away. */
 interface Switches {
   commentDirectives?: unknown;
   checkJsDirective?: unknown;
+  hasNoDefaultLib?: boolean;
 }
 
 export interface CheckedProject {
@@ -37,8 +38,21 @@ export function createProject(project: string, toolchain: string, files: readonl
     return file;
   };
   host.getCurrentDirectory = () => root;
+  keepInside(host, [root, join(root, "node_modules"), toolchain]);
   rememberPackages(host, root);
   return { program: ts.createProgram({ rootNames: own, options, host }), own };
+}
+
+/** Files of the machine are not there: messages about types would tell what stands in them. */
+function keepInside(host: ts.CompilerHost, places: readonly string[]): void {
+  const real = places.filter((place) => existsSync(place)).map((place) => realpathSync(place));
+  const isInside = (path: string): boolean => [...places, ...real].some((place) => path.startsWith(place + sep) || path === place);
+  const { getSourceFile, fileExists, readFile, directoryExists, getDirectories } = host;
+  host.getSourceFile = (name, ...rest) => (isInside(resolve(name)) ? getSourceFile(name, ...rest) : undefined);
+  host.fileExists = (path) => isInside(resolve(path)) && fileExists(path);
+  host.readFile = (path) => (isInside(resolve(path)) ? readFile(path) : undefined);
+  host.directoryExists = (path) => isInside(resolve(path)) && (directoryExists?.(path) ?? true);
+  host.getDirectories = (path) => (isInside(resolve(path)) ? (getDirectories?.(path) ?? []) : []);
 }
 
 type Looks = Pick<ts.CompilerHost, "fileExists" | "directoryExists" | "realpath" | "readFile">;
@@ -77,5 +91,6 @@ function withoutSwitches(file: ts.SourceFile | undefined): ts.SourceFile | undef
   const switches = file as ts.SourceFile & Switches;
   delete switches.commentDirectives;
   delete switches.checkJsDirective;
+  switches.hasNoDefaultLib = false;
   return file;
 }

@@ -6,10 +6,10 @@ import childProcess from "node:child_process";
 import { ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync, readSync, fstatSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { BuildOptions, BuildResult, Plugin, PluginBuild } from "esbuild";
+import type { BuildFailure, BuildOptions, BuildResult, Plugin, PluginBuild } from "esbuild";
 
 import { load } from "./loader.js";
-import { Memo, readOutside } from "./memo.js";
+import { Memo, readOutside, toldOutside } from "./memo.js";
 import type { Stage } from "./stage.js";
 import { Unfit } from "./unfit.js";
 
@@ -32,12 +32,17 @@ export function loadEsbuild(real: NodeJS.Require, stage: Stage): Partial<Esbuild
   const build = async (options: BuildOptions): Promise<BuildResult> => {
     // esbuild remembers the folder in which it was loaded.
     const here = { absWorkingDir: process.cwd(), ...options, plugins: (options.plugins ?? []).map(asked) };
+    // The CLI does not get at such a file where it is caged, and messages would show what stands in it.
+    const outside = (): Promise<BuildResult> => stage.give(new Unfit("outside", "the sources name a file outside the project"));
     try {
       const result = await memo.build(here, here.absWorkingDir, () => esbuild.build(here));
-      const outside = readOutside(result, here.absWorkingDir);
-      // The CLI does not get at such a file where it is caged.
-      if (outside !== undefined) return await stage.give<BuildResult>(new Unfit("outside", `the sources name ${outside}, which is outside the project`));
-      return result;
+      return readOutside(result, here.absWorkingDir) || toldOutside(result, here.absWorkingDir) ? await outside() : result;
+    } catch (error) {
+      const { errors, warnings } = error as Partial<BuildFailure>;
+      // The CLI would take the end of its bundler for a mistake in the sources.
+      if (errors === undefined) return await stage.give<BuildResult>(new Unfit("defect", `the bundler broke: ${String(error)}`));
+      if (toldOutside({ errors, warnings: warnings ?? [] }, here.absWorkingDir)) await outside();
+      throw error;
     } finally {
       stage.say(drain(log));
     }

@@ -8,11 +8,12 @@
  * evaluate it.
  */
 import { createHash } from "node:crypto";
-import fs, { readFileSync, realpathSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import zlib from "node:zlib";
 
 import { loadEsbuild } from "./esbuild.js";
+import { filesOfProject } from "./files.js";
 import { load } from "./loader.js";
 import { loadPrettier } from "./prettier.js";
 import { cliOf, type Cli } from "./provenance.js";
@@ -62,11 +63,12 @@ function create(cli: Cli, source: string): Library {
   if (found.length !== 1) throw new Unfit("library", `the CLI of convex ${cli.version} does not end as expected`);
   const handOut = `module.exports = { ${NAMES.map((name) => `${name}: typeof ${name} === "undefined" ? undefined : ${name}`).join(", ")} };`;
   const stage = new Stage();
+  const files = filesOfProject();
   const functions = load(cli.script, source.replace(LAST_STATEMENT, handOut), {
     globals: { process: stage.process, console: stage.console, fetch: (input: string | URL | Request, init?: RequestInit) => ask(stage, input, init) },
     modules: {
-      fs: () => lightFs,
-      "node:fs": () => lightFs,
+      fs: () => files,
+      "node:fs": () => files,
       zlib: () => lightZlib,
       "node:zlib": () => lightZlib,
       process: () => stage.process,
@@ -80,9 +82,6 @@ function create(cli: Cli, source: string): Library {
   return { functions, stage };
 }
 
-/** Generated files need not survive a power cut. */
-const lightFs = { ...fs, fsyncSync: () => undefined };
-
 /** What travels over loopback is not worth much packing. */
 const lightZlib = {
   ...zlib,
@@ -93,6 +92,7 @@ const lightZlib = {
 /** Requests of the CLI; a backend that is gone ends the push at once, where the CLI would ask again for half a minute. */
 async function ask(stage: Stage, input: string | URL | Request, init?: RequestInit): Promise<Response> {
   const url = new URL(input instanceof Request ? input.url : input);
+  if (url.origin !== stage.backend) return stage.give(new Unfit("outside", `the CLI asks for ${url.origin}, which is not the backend`));
   // Times that nobody reads; nobody would wait for the answer either.
   if (url.pathname === REPORT) return Response.json(null);
   try {

@@ -6,7 +6,7 @@
  */
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import type { BuildOptions, BuildResult, Metafile, OutputFile } from "esbuild";
+import type { BuildOptions, BuildResult, Message, Metafile, OutputFile } from "esbuild";
 
 interface Remembered {
   folder: string;
@@ -68,10 +68,22 @@ function readsOnly(result: BuildResult, folder: string, set: string): boolean {
   return filesRead(result, folder).every((path) => isInside(path, set));
 }
 
-/** The first file that a build read outside the project and its packages. */
-export function readOutside(result: BuildResult, folder: string): string | undefined {
+/** A build read a file outside the project and its packages. */
+export function readOutside(result: BuildResult, folder: string): boolean {
+  return !areInside(filesRead(result, folder), folder);
+}
+
+/** A message is about such a file: configs and source maps are read, too, and are not listed among what was built. */
+export function toldOutside({ errors, warnings }: { errors: Message[]; warnings: Message[] }, folder: string): boolean {
+  const places = [...errors, ...warnings].flatMap((message) => [message.location, ...message.notes.map((note) => note.location)]);
+  const files = places.filter((place) => place !== null && ["", "file"].includes(place.namespace)).map((place) => resolve(folder, (place as { file: string }).file));
+  return !areInside(files, folder);
+}
+
+/** The tsconfig beside the project is ours, and says nothing. */
+function areInside(paths: readonly string[], folder: string): boolean {
   const places = [folder, realpathSync(folder), realpathSync(join(folder, "node_modules"))];
-  return filesRead(result, folder).find((path) => !places.some((place) => isInside(path, place)));
+  return paths.every((path) => places.some((place) => isInside(path, place)) || path === join(dirname(folder), "tsconfig.json"));
 }
 
 function filesRead({ metafile }: BuildResult, folder: string): string[] {

@@ -83,6 +83,7 @@ async function push(library: Library, wanted: DeployParams): Promise<Deployed> {
   const before = process.cwd();
   process.chdir(wanted.project);
   try {
+    stage.backend = new URL(wanted.url).origin;
     await requireConfig(library);
     const abandoned = stage.begin();
     const context = new functions.WatchContext(false, null, true);

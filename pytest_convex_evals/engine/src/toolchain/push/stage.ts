@@ -13,6 +13,8 @@ const HOOKS = new Set(["on", "once", "off", "addListener", "prependListener", "p
 export class Stage {
   readonly process: NodeJS.Process;
   readonly console: Console;
+  /** The origin that the push goes to; nothing else is asked. */
+  backend = "";
   private lines: string[] | null = null;
   private abandon: (reason: Unfit) => void = () => undefined;
 

@@ -5,7 +5,7 @@
  * - `version`: a version of `convex` that was never compared with its CLI
  * - `library`: the CLI of this version is built differently
  * - `manifest`, `config`: something that `convex dev` looks at before it pushes
- * - `outside`: the sources read files that belong neither to the project nor to its packages
+ * - `outside`: the sources read files that belong neither to the project nor to its packages, or the CLI asks somebody else
  * - `transient`: the CLI would try again
  * - `unreachable`: the backend does not answer
  * - `defect`: an exception that the CLI does not expect
