@@ -191,10 +191,6 @@ class EmbeddedBackend:
             params |= {"gate": str(gate), "prefix": self._core.node_prefix(process)}
         self._ask("network", **params)
 
-    def accept_development_key(self) -> None:
-        """Until the end of the cell."""
-        self._ask("developmentKey")
-
     def save(self) -> str:
         """The deployment, analysed."""
         return str(self._ask("save")["deployment"])

@@ -83,7 +83,8 @@ class Room:
         self._booted = True
 
     def _server_params(self) -> dict[str, str]:
-        return {"suite": str(self._suite.root), "cache": str(self._bench.tools.cache / "vitest")}
+        grader = str(self._bench.item.grader.resolve())
+        return {"suite": str(self._suite.root), "grader": grader, "cache": str(self._bench.tools.cache / "vitest")}
 
     def _processes(self, network: int | None) -> dict[str, Any] | None:
         """How processes run that the grader starts: beside it, in cages without the grader and its suite."""
@@ -157,7 +158,6 @@ class Room:
         self._booted = False
         params = {
             "name": self._name,
-            "grader": str(self._bench.item.grader.resolve()),
             "project": self._environment["MODEL_OUTPUT_DIR"],
             "env": self._environment,
             "seconds": seconds,

@@ -3,7 +3,7 @@
  *
  * | op     | params                                                  | result                                              |
  * |--------|---------------------------------------------------------|-----------------------------------------------------|
- * | `boot` | `{name, command, folder, processes, suite, cache}`      | null. Starts a worker for a grader that comes soon  |
+ * | `boot` | `{name, command, folder, processes, suite, grader, cache}` | null. Starts a worker for a grader that comes soon  |
  * | `run`  | `{name, suite, grader, project, cache, env, seconds}`   | the report of `server.ts`; the worker is gone then  |
  * | `drop` | `{name}`                                                | null. Ends a worker that is not needed after all    |
  *
@@ -28,17 +28,18 @@ interface Boot {
   /** How processes are started that the grader wants; null when it starts them itself. */
   processes: Processes | null;
   suite: string;
+  grader: string;
   cache: string;
 }
 
 const servers = new Servers();
 const booted = new Map<string, BootedWorker>();
 
-function boot({ name, command, folder, processes, suite, cache }: Boot): null {
+function boot({ name, command, folder, processes, suite, grader, cache }: Boot): null {
   const worker = new BootedWorker(command, folder, processes);
   booted.set(name, worker);
-  const { packages } = servers.of(suite, cache).places;
-  void worker.ready.then(() => worker.tell({ evals: "preload", files: [...packages] }));
+  const files = servers.of(suite, cache).expected(grader);
+  void worker.ready.then(() => worker.tell({ evals: "preload", files }));
   return null;
 }
 

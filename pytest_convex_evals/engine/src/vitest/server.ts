@@ -51,12 +51,20 @@ class SuiteServer {
   readonly places: Places;
   private next: BootedWorker | null = null;
   private vitest: Promise<Vitest> | null = null;
+  /** Grader → the files of packages that it used. */
+  private readonly used = new Map<string, ReadonlySet<string>>();
 
   constructor(
     private readonly suite: string,
     private readonly cache: string,
   ) {
     this.places = { folders: new Set([realpathSync(suite), realpathSync(TOOLCHAIN)]), packages: new Set() };
+  }
+
+  /** What a grader will load: what it loaded before, or what all others did. */
+  expected(grader: string): string[] {
+    const [first = new Set<string>(), ...others] = this.used.values();
+    return [...(this.used.get(grader) ?? [...first].filter((file) => others.every((files) => files.has(file))))];
   }
 
   open(): Promise<Vitest> {
@@ -107,8 +115,10 @@ class SuiteServer {
       for (const environment of Object.values(vitest.vite.environments)) environment.moduleGraph.invalidateAll();
       const [first] = vitest.projects;
       if (first === undefined) throw new Error("vitest has no project");
+      this.places.packages.clear();
       const specification = first.createSpecification(grader);
       const { unhandledErrors } = await vitest.runTestSpecifications([specification]);
+      if (this.places.packages.size > 0) this.used.set(grader, new Set(this.places.packages));
       const { testModule } = specification;
       return {
         ...reportOn(worker, timedOut),

@@ -63,7 +63,7 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 export function wayTo(engine: Engine, url: string): Fetch | null {
   if (!mayReach(engine, url)) return null;
   const gate = engine.network?.gate ?? null;
-  if (gate === null || isOwn(engine, new URL(url)) || engine.allowedOrigins.has(new URL(url).origin)) return fetch;
+  if (gate === null || isGranted(engine, new URL(url))) return fetch;
   return async (target, init) => {
     const { Agent, fetch: fetchBy } = await import("undici");
     const dispatcher = new Agent({
@@ -102,8 +102,12 @@ function mayReach(engine: Engine, text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return false;
-  if (isOwn(engine, url) || engine.allowedOrigins.has(url.origin)) return true;
+  if (isGranted(engine, url)) return true;
   return engine.network !== null && isLoopback(url) && !engine.network.hidden.has(portOf(url));
+}
+
+function isGranted(engine: Engine, url: URL): boolean {
+  return isOwn(engine, url) || engine.allowedOrigins.has(url.origin);
 }
 
 function isOwn(engine: Engine, url: URL): boolean {
