@@ -37,9 +37,10 @@ class VitestSuite:
 
     @property
     def shared(self) -> list[Path]:
-        """What graders may read beside their own eval, as far as it is there."""
+        """What graders may read beside their own eval, as far as it is there; what is linked, in both places."""
         names = (SHARED, "node_modules", "package.json")
-        return [self.root / name for name in names if (self.root / name).exists()]
+        found = [self.root / name for name in names if (self.root / name).exists()]
+        return list(dict.fromkeys([*found, *(path.resolve() for path in found)]))
 
     def lint_configs(self) -> dict[str, Path]:
         """Part of a project → ESLint config, as far as there are any."""

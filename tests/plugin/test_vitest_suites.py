@@ -10,6 +10,7 @@ from pytest_convex_evals.grading.steps import vitest as step
 from pytest_convex_evals.records import CellRecord
 from tests.support.cages import without_a_cage
 from tests.support.sessions import Project
+from tests.support.suites import write_tree
 from tests.support.vitest_suites import EVERYTHING, HOME, TWIN, add_wrong, copy_suite, copy_twins, static_eval
 
 QUICK = "000-notes or live_counter or 001-fetch or 002-static or node_sockets"
@@ -268,3 +269,49 @@ def test_every_wrong_submission_names_checks_of_both_graders() -> None:
     for told in HOME.glob("wrong/*/*/*/why.json"):
         why = json.loads(told.read_text(encoding="utf-8"))
         assert (why["step"] == "tests") == bool(why["vitest"]) == bool(why["python"]), told
+
+
+INSTALLED_GRADER = """\
+import { createRequire } from "node:module";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { own } from "own-package";
+import old from "old-package";
+import { linked } from "@scope/linked";
+import { shared } from "../../../grader";
+test("what is installed counts", () => {
+  expect([own, old.value, linked, shared, z]).toEqual(["own", "old", "linked", "own", "the suite's zod"]);
+  expect(createRequire(import.meta.url)("old-package").value).toBe("old");
+});
+test("what is not comes from the toolchain", async () => {
+  expect(typeof (await import("convex/browser")).ConvexClient).toBe("function");
+});
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in the suite", "linked to a folder elsewhere"])
+def test_packages_that_the_suite_has_installed_come_before_ours(project: Project, elsewhere: bool) -> None:
+    static_eval(project.root, "000-installed", INSTALLED_GRADER)
+    packages = project.root / ("installed" if elsewhere else "node_modules")
+    modern = '{ "name": "%s", "version": "1.0.0", "type": "module", "exports": "./index.js" }'
+    hidden = ".bun/linked@1.0.0/node_modules/@scope/linked"
+    files = {
+        "own-package/package.json": modern % "own-package",
+        "own-package/index.js": 'export const own = "own";\n',
+        "old-package/package.json": '{ "name": "old-package", "version": "1.0.0", "main": "main.js" }',
+        "old-package/main.js": 'exports.value = "old";\n',
+        "zod/package.json": modern % "zod",
+        "zod/index.js": 'export const z = "the suite\'s zod";\n',
+        f"{hidden}/package.json": modern % "@scope/linked",
+        f"{hidden}/index.js": 'export const linked = "linked";\n',
+    }
+    write_tree(packages, files)
+    (packages / "@scope").mkdir()
+    (packages / "@scope" / "linked").symlink_to(f"../{hidden}", target_is_directory=True)
+    if elsewhere:
+        (project.root / "node_modules").symlink_to(packages, target_is_directory=True)
+    write_tree(
+        project.root / "grader", {"index.ts": 'import { own } from "own-package";\nexport const shared = own;\n'}
+    )
+    done = project.here("evals", "--models", "reference", "-q")
+    assert done.code == 0, done.output
