@@ -6,13 +6,14 @@ arguments of a session with workers, or the first TASK.txt that is collected. A 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pytest_convex_evals.cells import parse_node_id
 from pytest_convex_evals.errors import SettingsError
-from pytest_convex_evals.options import flags_given
+from pytest_convex_evals.options import Environment, flags_given
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -86,9 +87,16 @@ def _activate(config: pytest.Config) -> WorkerSide:
     from pytest_convex_evals.models.registry import key_variables, registry
     from pytest_convex_evals.session import make_plan, take_keys_away
 
-    prepared = make_plan(config)
+    environment = Environment.read(config.rootpath)
+    # First of all: whatever is tried out while the plan is made must not see a key.
+    taken = take_keys_away(key_variables(registry(config.rootpath)))
+    try:
+        prepared = make_plan(config, environment)
+    except BaseException:
+        os.environ.update(taken)
+        raise
     controller = Controller(prepared, config.rootpath, list(config.invocation_params.args))
-    controller.taken = take_keys_away(key_variables(registry(config.rootpath)))
+    controller.taken = taken
     config.stash[_CONTROLLER] = controller
     config.pluginmanager.register(ControllerHooks(controller, config), "convex-evals-controller")
     return _install_worker(config, prepared.plan)

@@ -116,13 +116,12 @@ def statuses(run: RunFolder) -> Path:
     return run.path / "workers"
 
 
-def make_plan(config: pytest.Config) -> Prepared:
+def make_plan(config: pytest.Config, environment: Environment) -> Prepared:
     """Read and check all settings; nothing is spent before this succeeded."""
     from pytest_convex_evals.earlier import look_back
 
     if config.getoption("setuponly", False) or config.getoption("setupplan", False):
         raise SettingsError("--setup-only and --setup-plan would run the models: use --collect-only to look")
-    environment = Environment.read(config.rootpath)
     pasted = _pasted(config)
     asked = build_settings(config, environment)
     earlier = look_back(asked, [entry.submitter for entry in pasted], only_look=config.option.collectonly)

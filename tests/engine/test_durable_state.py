@@ -231,6 +231,7 @@ def test_keys_names_cursors_and_handles_stay_valid(life: Life) -> None:
 
 
 def test_tokens_of_the_auth_config(life: Life, issuer: Issuer) -> None:
+    life.core.control("allowFetch", origins=[issuer.url])
     asked = {"path": "p:q", "args": {"code": "return (await ctx.auth.getUserIdentity()).subject"}}
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {issuer.token()}"}
     assert request(f"{life.core.url}/api/query", json.dumps(asked).encode(), headers).json()["value"] == "ann"

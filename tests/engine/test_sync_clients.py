@@ -138,6 +138,7 @@ def test_a_client_whose_token_has_ended_gets_a_new_one_and_goes_on(fresh: Core, 
     """An ended token is noticed at the next request; the client fetches another and the request is made with it."""
     start = 1_700_000_000
     fresh.control("clock.start", time=start * 1000)
+    fresh.control("allowFetch", origins=[issuer.url])
     tokens = [issuer.token(sub=name, iat=start, exp=start + seconds) for name, seconds in (("old", 60), ("new", 7200))]
     moved = tmp_path / "moved"
 

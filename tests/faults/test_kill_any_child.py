@@ -125,14 +125,17 @@ def test_the_toolchain_worker_during_the_push_costs_nothing_but_time(bench):
     assert outcome(cell.record()) == ("failed", "push")
 
 
-@pytest.mark.parametrize("way", [{}, PUSHED_BY_CLI], ids=["in the worker", "by the CLI"])
-def test_a_push_that_hangs_is_ours(way, bench, monkeypatch):
+@pytest.mark.parametrize(
+    ("way", "cause"), [({}, "backend"), (PUSHED_BY_CLI, "tool")], ids=["in the worker", "by the CLI"]
+)
+def test_a_push_that_hangs_is_ours(way, cause, bench, monkeypatch):
     monkeypatch.setattr(deploy, "PUSH_S", 8.0)
+    monkeypatch.setattr(deploy, "_WARM_S", 8.0)
     cell = InBackground(bench, changes=LONG_PUSH | way)
     wait_until_pushing(bench)
     pid = wait_until(lambda: running("core.mjs"), "core.mjs runs")
     os.kill(pid, signal.SIGSTOP)
-    assert outcome(cell.record()) == ("error", "tool")
+    assert outcome(cell.record()) == ("error", cause)
 
 
 def test_the_backend_during_tests_is_ours(bench):
