@@ -209,8 +209,9 @@ class ControllerHooks:
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Nobody wants to wait for the sources of a long traceback, of which pytest shows the last line."""
         self._hide()
-        if not self._config.getoption("fulltrace", False):
-            excinfo.traceback = excinfo.traceback[-1:]
+        visible = excinfo.traceback.filter(excinfo)
+        if visible and not self._config.getoption("fulltrace", False):
+            excinfo.traceback = visible[-1:]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -145,7 +145,7 @@ def weak_launcher(folder: Path, off: str) -> Path:
     """Our own launcher without one of its parts."""
     text = levels._LAUNCHER.read_text(encoding="utf-8")
     parts = {
-        "network": ("0x40000000 | ", "        _loopback_up()\n"),
+        "network": ("NEW_NETWORK | ", "        if not joined:\n            loopback_up()\n"),
         "processes": ("0x20000000 | ",),
         "filter": ("    _refuse_calls(program)\n",),
     }

@@ -70,7 +70,7 @@ def test_no_means_that_nothing_is_bought(project: Project, provider: OpenAIServe
     code, output = on_a_terminal(project, "n\n")
     assert "pricey: 1 calls" in output
     assert "Buy these answers? [y/N]" in output
-    assert "nothing was bought: --evals-yes buys without asking" in output
+    assert "nothing was bought: --evals-yes buys without asking" in output, output
     assert code == 4
     assert provider.preflights == provider.requests == []
 

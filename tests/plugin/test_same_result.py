@@ -42,7 +42,7 @@ KINDS = {"passed": "passed", "failed": "failure", "error": "error"}
 def normalised(value: Any, run_id: str) -> Any:
     """Without times and the id of the run."""
     if isinstance(value, dict):
-        timed = {"duration_s", "grading_s", "started_at"}
+        timed = {"duration_s", "grading_s", "started_at", "at"}
         return {key: normalised(item, run_id) for key, item in value.items() if key not in timed}
     if isinstance(value, list):
         return [normalised(item, run_id) for item in value]
@@ -52,7 +52,9 @@ def normalised(value: Any, run_id: str) -> Any:
 def journal_of(done: Done) -> list[Any]:
     (run,) = done.runs
     events = [normalised(event, run.name) for event in done.events]
-    return [events[0], *sorted(events[1:-1], key=lambda event: event["record"]["node_id"]), events[-1]]
+    finished = [event for event in events if event["event"] == "cell_finished"]
+    others = [event for event in events if event["event"] != "cell_finished"]
+    return [*others, *sorted(finished, key=lambda event: event["record"]["node_id"])]
 
 
 def junit_of(done: Done) -> list[Any]:
