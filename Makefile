@@ -82,8 +82,8 @@ soak: setup ## eight clients and 10,000 mutations that overlap
 durability: setup ## 200 kills under load with a data folder; DURABILITY_SEED=N repeats the moments
 	@DURABILITY_KILLS=200 $(BIN)/pytest tests/engine/test_durable_crash.py -q -s $(ARGS)
 
-differential: setup ## every push by the real CLI and by the toolchain worker, compared
-	@DIFFERENTIAL=1 $(BIN)/pytest tests/engine/test_warm_push.py -q $(ARGS)
+differential: setup ## every push by the real CLI and by the toolchain worker, and 5,000 random programs, compared
+	@DIFFERENTIAL=1 DIFFERENTIAL_PROGRAMS=5000 $(BIN)/pytest tests/engine/test_warm_push.py tests/engine/test_differential.py -n 2 -q $(ARGS)
 
 faults: setup ## 1,000 cells against a provider with every fault; FAULT_SEED=N repeats the order
 	@FAULT_CALLS=1000 $(BIN)/pytest tests/faults/test_provider_faults.py -q $(ARGS)
