@@ -37,7 +37,8 @@ WRONG = {
         "evals_experiment",
         "guidlines",
         "unknown experiment 'guidlines' (SOURCE).",
-        "choose one of default, no_guidelines, web_search, web_search_no_guidelines, or name custom guidelines with --evals-guidelines FILE",
+        "choose one of default, no_guidelines, web_search, web_search_no_guidelines, or name custom guidelines with "
+        "--evals-guidelines FILE",
     ),
     "filter": Wrong(
         "--evals-filter",

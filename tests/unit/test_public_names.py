@@ -118,5 +118,5 @@ def test_submitters():
 def test_commands():
     actions = {action.dest: action for action in build_parser()._actions}
     (commands,) = [action.choices for action in actions.values() if action.choices]
-    around_runs = ["setup", "list", "models", "runs", "show", "status", "cache", "backend"]
+    around_runs = ["setup", "list", "import", "models", "runs", "show", "status", "cache", "backend"]
     assert list(commands) == [*around_runs, "upload", "token", "mint", "deploy", "scores"]
