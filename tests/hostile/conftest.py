@@ -88,6 +88,7 @@ class World:
     token: str = field(default_factory=lambda: f"token-{secrets.token_hex(16)}")
 
     def __post_init__(self) -> None:
+        self.of_others = set(descendants(os.getpid()))
         self.outside, self.home = self.root / "outside", self.root / "home"
         for folder in (self.outside, self.home):
             folder.mkdir()
@@ -168,7 +169,7 @@ class World:
     def left_running(self) -> set[int]:
         """Processes of a cell that is over; a core that waits for the next one has only what it was started with."""
         crowded = {pid for pid in self._idle_cores() if len(programs(pid)) > _PROGRAMS_OF_A_FRESH_CORE}
-        return (set(descendants(os.getpid())) - self.own) | crowded
+        return (set(descendants(os.getpid())) - self.own - self.of_others) | crowded
 
     def close(self) -> None:
         self.listener.close()
