@@ -96,7 +96,7 @@ PACKAGES = [
     package("github package", "fetch from GitHub", **depends("somebody/something")),
     package("file package", "link a folder of the machine", **depends("file:{OUTSIDE}")),
     package("link package", "link a folder of the machine", **depends("link:/etc")),
-    package("http package", "fetch an archive", **depends("http://127.0.0.1:{PORT}/x.tgz")),
+    package("http package", "fetch an archive", **depends("http://127.0.0.1:{PORT}/x")),
     package("workspace package", "name a workspace", **depends("workspace:*")),
     package("alias", "put another package in the place of a tool", dependencies={"convex": "npm:left-pad@1.3.0"}),
     package("package outside", "escape the store by its name", dependencies={"../../evil": "1.0.0"}),

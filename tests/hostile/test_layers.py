@@ -170,7 +170,7 @@ def test_the_list_of_what_a_layer_holds_alone_is_in_the_docs() -> None:
 
 
 GIT = {"dependencies": {"far": "git+ssh://git@127.0.0.1/far.git"}}
-REMOTE = {"dependencies": {"far": "http://127.0.0.1:9/far.tgz"}}
+REMOTE = {"dependencies": {"far": "http://127.0.0.1:9/far"}}
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def packages(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "version",
-    ["git+ssh://git@127.0.0.1/far.git", "http://127.0.0.1:9/far.tgz", "file:/etc"],
+    ["git+ssh://git@127.0.0.1/far.git", "http://127.0.0.1:9/far", "file:/etc"],
     ids=["git", "http", "file"],
 )
 def test_npm_refuses_what_the_rules_on_packages_would_let_through(packages, version: str) -> None:
