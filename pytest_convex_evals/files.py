@@ -1,7 +1,8 @@
-"""Writing files that are whole or absent."""
+"""Files that are whole or absent, and locks on them."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -45,3 +46,18 @@ def sync_folder(folder: Path) -> None:
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """JSON, atomically."""
     write_atomically(path, json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", durable=durable)
+
+
+def is_locked(path: Path) -> bool:
+    """Some process holds the lock on a file."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False

@@ -5,8 +5,6 @@ The child leaves one small file per cell: the key of a stored generation, or the
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from pytest_convex_evals.errors import Trouble
-from pytest_convex_evals.files import write_atomically
+from pytest_convex_evals.files import is_locked, write_atomically
 from pytest_convex_evals.generation.parser import parse_answer
 from pytest_convex_evals.generation.store import Generation, GenerationStore
 from pytest_convex_evals.records import AttemptRecord, Errored, Failed, Frozen
@@ -104,17 +102,7 @@ def _wait(path: Path, places: Places) -> Answer:
 
 def child_lives(lock: Path) -> bool:
     """The generation child is there: it holds its lock."""
-    try:
-        handle = os.open(lock, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
+    return is_locked(lock)
 
 
 def submission_from_generation(generation: Generation) -> Submission:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_convex_evals.errors import SettingsError
+from pytest_convex_evals.files import is_locked
 
 _FILE = "session.lock"
 
@@ -44,14 +45,4 @@ class RunLock:
 
 def is_worked_on(run: Path) -> bool:
     """Some session holds the lock."""
-    try:
-        handle = os.open(run / _FILE, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
+    return is_locked(run / _FILE)
