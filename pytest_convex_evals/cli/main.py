@@ -97,7 +97,17 @@ def build_parser() -> argparse.ArgumentParser:
     backend.set_defaults(run=_backend)
 
     add_score_commands(commands, store, _port, _key)
+    _describe(parser)
     return parser
+
+
+def _describe(parser: argparse.ArgumentParser) -> None:
+    """What the list of commands says about one stands at the head of its own help, too."""
+    for group in parser._actions:
+        if isinstance(group, argparse._SubParsersAction):
+            for listed in group._choices_actions:
+                group.choices[listed.dest].description = listed.help
+                _describe(group.choices[listed.dest])
 
 
 def _port(text: str) -> int:

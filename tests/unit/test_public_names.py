@@ -120,3 +120,12 @@ def test_commands():
     (commands,) = [action.choices for action in actions.values() if action.choices]
     around_runs = ["setup", "list", "import", "models", "runs", "show", "status", "cache", "backend"]
     assert list(commands) == [*around_runs, "upload", "token", "mint", "deploy", "scores"]
+
+
+def test_the_help_of_a_command_says_what_it_does():
+    for arguments in (["status"], ["token", "create"], ["cache", "prune"]):
+        parser = build_parser()
+        for name in arguments:
+            (choices,) = [action.choices for action in parser._actions if action.choices]
+            parser = choices[name]
+        assert parser.description, arguments
