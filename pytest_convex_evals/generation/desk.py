@@ -7,8 +7,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_convex_evals.errors import disk_trouble
 from pytest_convex_evals.generation.answers import Answer, find_answer, leave_answer
@@ -28,6 +29,10 @@ _LOOK_AGAIN_S = 0.5
 """How often a disk that was full is tried."""
 
 
+_Arg = TypeVar("_Arg")
+_Found = TypeVar("_Found")
+
+
 class GaveUpError(Exception):
     """An answer could not be written for so long that it is lost."""
 
@@ -45,6 +50,8 @@ class Desk:
         """Two tickets for the same answer pay once."""
         self._tickets = 0
         self._store = GenerationStore(Path(greeting.generations))
+        self._reader = ThreadPoolExecutor(1, "reader")
+        """One thread: tickets reach their lane in the order in which they came."""
         self._purse = Purse(greeting.budget_usd, greeting.spent_usd, 0.0, greeting.unknown_calls)
         self._buyer = Buyer(greeting.environment, greeting.patience, self._store, self._purse, self.say, self._settled)
 
@@ -57,19 +64,22 @@ class Desk:
         """Leave the answer, then say so."""
         self._tickets += 1
         number = self._tickets
-        there = await asyncio.to_thread(find_answer, Path(ticket.answer))
+        there = await self._read(find_answer, Path(ticket.answer))
         if there is not None:
-            self._tell(ticket, there, await asyncio.to_thread(self._generation, there))
+            self._tell(ticket, there, await self._read(self._generation, there))
             return
         key = ticket.call.key(ticket.repeat)
         async with self._one_by_one.setdefault(key, asyncio.Lock()):
-            generation = await asyncio.to_thread(self._store.get, key)
+            generation = await self._read(self._store.get, key)
             answer = Answer(generation=key, reused=True)
             if generation is None:
                 bought = await self._buy(ticket, number)
                 answer, generation = await self._keep(ticket, bought)
         await self._write(ticket, lambda: leave_answer(Path(ticket.answer), answer))
         self._tell(ticket, answer, generation)
+
+    async def _read(self, find: Callable[[_Arg], _Found], where: _Arg) -> _Found:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, find, where)
 
     def _generation(self, answer: Answer) -> Generation | None:
         return answer.unstored or (self._store.get(answer.generation) if answer.generation else None)
