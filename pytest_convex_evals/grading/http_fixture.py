@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -41,6 +44,10 @@ class _Answer:
     headers: Mapping[str, str]
     delay: float
     hang_up: bool
+    together: int = 1
+    """How many requests end the delay when they wait at the same time; 1: nothing but time ends it."""
+    arrivals: Iterator[int] = field(default_factory=lambda: count(1))
+    met: threading.Event = field(default_factory=threading.Event)
 
 
 class _Server(ThreadingHTTPServer):
@@ -75,6 +82,7 @@ class HttpFixture:
     requests: list[Request] = field(default_factory=list)
     _answers: dict[tuple[str, str], list[_Answer]] = field(default_factory=dict)
     _server: _Server | None = None
+    _thread: threading.Thread | None = None
     _kept: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -92,8 +100,13 @@ class HttpFixture:
         for method in _METHODS:
             setattr(Handler, f"do_{method}", lambda handler: self._serve(handler))
         self._server = _Server(Handler)
-        threading.Thread(target=self._server.serve_forever, name="http-fixture", daemon=True).start()
+        self._thread = threading.Thread(target=self._listen, args=(self._server,), name="http-fixture", daemon=True)
+        self._thread.start()
         return self
+
+    def _listen(self, server: _Server) -> None:
+        while not self._ended.is_set():
+            server.handle_request()
 
     @property
     def url(self) -> str:
@@ -111,14 +124,19 @@ class HttpFixture:
         json_body: Any = None,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
+        together: int = 1,
         hang_up: bool = False,
     ) -> None:
-        """Answer requests for a path; several answers are given in turn, the last one for ever."""
+        """Answer requests for a path; several answers are given in turn, the last one for ever.
+
+        A `delay` ends early as soon as so many requests wait `together`: what happens at the same time is then certain
+        to, and costs no time.
+        """
         data = body.encode() if isinstance(body, str) else body
         kind = {"Content-Type": "text/plain; charset=utf-8"}
         if json_body is not None:
             data, kind = json.dumps(json_body).encode(), {"Content-Type": "application/json"}
-        prepared = _Answer(status, data, {**kind, **(headers or {})}, delay, hang_up)
+        prepared = _Answer(status, data, {**kind, **(headers or {})}, delay, hang_up, together)
         with self._lock:
             self._answers.setdefault((method.upper(), path), []).append(prepared)
 
@@ -152,7 +170,7 @@ class HttpFixture:
         if answer is None:
             answer = _Answer(404, b"the grader has no answer for this path", {"Content-Type": "text/plain"}, 0.0, False)
         if answer.delay:
-            self._ended.wait(answer.delay)
+            self._wait(answer)
         if answer.hang_up:
             return
         try:
@@ -166,10 +184,24 @@ class HttpFixture:
         except OSError:
             return
 
+    def _wait(self, answer: _Answer) -> None:
+        if answer.together == 1:
+            self._ended.wait(answer.delay)
+            return
+        with self._lock:
+            if next(answer.arrivals) >= answer.together:
+                answer.met.set()
+        answer.met.wait(answer.delay)
+
     def close(self) -> None:
         """Stop; requests that are being delayed end now."""
         self._ended.set()
-        if self._server is not None:
-            self._server.shutdown()
+        with self._lock:
+            for answers in self._answers.values():
+                for answer in answers:
+                    answer.met.set()
+        if self._server is not None and self._thread is not None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self._server.server_address[1]), timeout=1):
+                self._thread.join()  # woken by the connection
             self._server.server_close()
             self._server = None

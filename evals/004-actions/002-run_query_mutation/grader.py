@@ -98,7 +98,7 @@ def test_a_failed_refresh_keeps_the_card(app, http):
 def test_misses_at_the_same_time_leave_one_card(app, http):
     for number in range(3):
         path = f"/new{number}"
-        http.answer(path, json_body=BIRDS, delay=0.4)
+        http.answer(path, json_body=BIRDS, delay=0.4, together=6)
         with ThreadPoolExecutor(6) as people:
             answers = list(people.map(lambda url: load(app, url), [f"{http.url}{path}"] * 6))
         assert [(answer["title"], answer["episodes"]) for answer in answers] == [("Bird Talk", 12)] * 6

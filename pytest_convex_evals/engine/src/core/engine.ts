@@ -267,7 +267,7 @@ export class Engine {
     await this.deploy(() => deploymentFrom(new Map([[DEPLOYMENT, saved]])));
   }
 
-  /** Drops all data, keeps the deployment; scheduler and crons start anew, and so do runners that hold anything of earlier calls. */
+  /** Drops all data, keeps the deployment; scheduler and crons start anew, and nothing of earlier calls is heard any more. */
   async reset(clockStart: number | null): Promise<void> {
     await this.beginAnew(this.active, [], clockStart, () => this.stopWork(false));
   }
@@ -313,11 +313,13 @@ export class Engine {
     this.scheduler.clear();
     this.imports.clear();
     this.exports.clear();
-    if (forAnother || !this.udfRunner.isIdle) this.udfRunner.restart();
+    if (forAnother) this.udfRunner.restart();
+    else this.udfRunner.interrupt();
     this.udfRunner.warm();
     for (const runner of [this.actionRunner, this.nodeRunner]) {
       const wanted = runner.isStarted && !forAnother;
-      if (forAnother || runner.holdsAnything) runner.restart();
+      if (forAnother) runner.restart();
+      else runner.interrupt();
       if (wanted) runner.warm();
     }
   }

@@ -10,6 +10,7 @@ import type { RunnerProcess, RunnerSettings } from "./process.js";
 import { MAX_LEAKED_CONTEXTS, parseWireError, type Done } from "./udf.js";
 import type { Watchdog } from "./watchdog.js";
 
+const INTERRUPTED = "The action was interrupted.";
 const PARALLEL = 8;
 /** What the operations of one action that wait for their turn may take of the core's memory; some of any size may always wait. */
 const MAX_OUTSTANDING = 100_000;
@@ -63,11 +64,6 @@ export class ActionRunnerClient {
     return this.lane !== null;
   }
 
-  /** Something of earlier calls may be left: module state of Node actions, or work that nobody awaits. */
-  get holdsAnything(): boolean {
-    return this.stalled.size > 0 || (this.lane !== null && (this.lane.holdsAnything || this.lane.calls.size > 0));
-  }
-
   warm(): void {
     this.start();
   }
@@ -76,7 +72,22 @@ export class ActionRunnerClient {
     const lanes = [...(this.lane === null ? [] : [this.lane]), ...this.stalled];
     this.lane = null;
     this.stalled.clear();
-    for (const lane of lanes) lane.kill("restart", "The action was interrupted.");
+    for (const lane of lanes) lane.kill("restart", INTERRUPTED);
+  }
+
+  /**
+   * Ends all calls and forgets what they left. Code of the default runtime may go on in its context, where nothing answers it any
+   * more; state of Node modules ends with its process only.
+   */
+  interrupt(): void {
+    const { lane } = this;
+    if (lane === null || this.stalled.size > 0 || (this.kind === "node" && lane.isUsed)) {
+      this.restart();
+      return;
+    }
+    for (const call of lane.calls.keys()) lane.process.send({ t: "drop", call });
+    if (lane.calls.size > 0) lane.mayBeBusy = true;
+    lane.failAll(INTERRUPTED);
   }
 
   useModules(frames: Frame[]): void {
@@ -100,7 +111,7 @@ export class ActionRunnerClient {
   private enter(lane: Lane, start: StartOptions, payload: string, handler: ActionHandler): { result: Promise<{ done: Done; unawaited: string[] }> } {
     this.loadModules(lane);
     const call = this.nextCall++;
-    if (this.kind === "node") lane.holdsAnything = true;
+    lane.isUsed = true;
     const busySeconds = start.what === "analyze" ? IMPORT_SECONDS : (this.settings.actionSeconds ?? BUSY_SECONDS);
     const result = new Promise<{ done: Done; unawaited: string[] }>((resolve, reject) => {
       lane.calls.set(call, { handler, outstanding: new Map(), characters: 0, running: 0, waiting: [], busySeconds, resolve, reject });
@@ -120,7 +131,7 @@ export class ActionRunnerClient {
     const call = lane.calls.get(id);
     if (call === undefined) return;
     lane.calls.delete(id);
-    lane.holdsAnything = true;
+    lane.mayBeBusy = true;
     lane.process.send({ t: "drop", call: id });
     const seconds = TOTAL_SECONDS[this.kind];
     call.reject(
@@ -136,12 +147,14 @@ export class ActionRunnerClient {
   private async responsiveLane(): Promise<Lane> {
     for (;;) {
       const lane = this.start();
-      if (lane.calls.size === 0) return lane;
+      if (lane.calls.size === 0 && !lane.mayBeBusy) return lane;
       const isResponsive = await lane.isResponsive();
       if (lane !== this.lane) continue;
+      if (isResponsive) lane.mayBeBusy = false;
       if (isResponsive || this.stalled.size >= MAX_STALLED) return lane;
-      this.stalled.add(lane);
       this.lane = null;
+      if (lane.calls.size > 0) this.stalled.add(lane);
+      else lane.kill("busy after its calls had ended", "");
     }
   }
 
@@ -196,7 +209,6 @@ export class ActionRunnerClient {
         // Read first: a result that cannot be read ends the process, and with it every call that is still listed.
         const done: Done = header["ok"] === true ? { ok: true, payload } : { ok: false, error: parseWireError(payload) };
         lane.calls.delete(id);
-        if (call.outstanding.size > 0) lane.holdsAnything = true;
         call.resolve({ done, unawaited: [...call.outstanding.values()].filter((op) => !UNCOUNTED.has(op) || op === "host/fetch") });
         if (lane.calls.size === 0) this.afterLast(lane, Number(header["leaked"] ?? 0));
         break;

@@ -44,8 +44,10 @@ export class Lane {
   readonly calls = new Map<number, Running>();
   /** What the process has loaded; compared by identity. */
   loaded: unknown = null;
-  /** Calls that ended have left something. */
-  holdsAnything = false;
+  /** It has had calls. */
+  isUsed = false;
+  /** Code of calls that were given up may still run. */
+  mayBeBusy = false;
   private sinceNs: number | null = null;
   private nextPing = 0;
   /** Who waits for the answer to which ping: an earlier one says nothing about what was sent after it. */
@@ -69,9 +71,8 @@ export class Lane {
     this.timer.unref();
   }
 
-  /** Whether the process still turns its event loop. A process without calls is not asked. */
+  /** Whether the process still turns its event loop. */
   async isResponsive(): Promise<boolean> {
-    if (this.calls.size === 0) return true;
     return new Promise((resolve) => {
       const number = this.ping();
       const answer = (isAnswered: boolean): void => {

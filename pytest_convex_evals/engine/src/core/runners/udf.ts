@@ -118,16 +118,23 @@ export class UdfRunner {
     this.running();
   }
 
-  /** No call runs or waits. Between calls the process holds nothing of the ones before: each has had its own context. */
-  get isIdle(): boolean {
-    return this.live.size === 0 && this.active === null && this.queue.length === 0;
-  }
-
   restart(): void {
     this.process?.kill("restart");
     this.process = null;
     this.generation += 1;
     this.loaded = null;
+    this.failQueued();
+  }
+
+  /** Ends all calls. What they had under way is never answered, so that a process between two steps can stay. */
+  interrupt(): void {
+    if (this.active !== null) {
+      this.restart();
+      return;
+    }
+    for (const call of this.live) this.process?.send({ t: "drop", call });
+    this.live.clear();
+    this.generation += 1;
     this.failQueued();
   }
 

@@ -16,6 +16,7 @@ const OURS: ts.CompilerOptions = {
   moduleResolution: ts.ModuleResolutionKind.Bundler,
   lib: ["lib.es2023.d.ts", "lib.dom.d.ts", "lib.dom.iterable.d.ts", "lib.esnext.disposable.d.ts"],
   jsx: ts.JsxEmit.ReactJSX,
+  libReplacement: false,
   skipLibCheck: true,
   isolatedModules: true,
   allowJs: true,

@@ -16,6 +16,8 @@ export interface CheckedProject {
   program: ts.Program;
   /** Absolute paths of the submission's own files. */
   own: readonly string[];
+  /** Whether a file came with the submission, or was generated for it. */
+  isOwn(file: ts.SourceFile): boolean;
 }
 
 const shared = new Map<string, ts.SourceFile>();
@@ -40,7 +42,8 @@ export function createProject(project: string, toolchain: string, files: readonl
   host.getCurrentDirectory = () => root;
   keepInside(host, [root, join(root, "node_modules"), toolchain]);
   rememberPackages(host, root);
-  return { program: ts.createProgram({ rootNames: own, options, host }), own };
+  rememberImports(host, root, options);
+  return { program: ts.createProgram({ rootNames: own, options, host }), own, isOwn: (file) => isOwn(file.fileName, root) };
 }
 
 /** Files of the machine are not there: messages about types would tell what stands in them. */
@@ -80,6 +83,24 @@ function rememberPackages(host: ts.CompilerHost, root: string): void {
     };
     Object.assign(host, { [name]: remembered });
   }
+}
+
+const imported = new Map<string, readonly ts.ResolvedModuleWithFailedLookupLocations[]>();
+
+/** What the files of packages import is always the same, unless the project maps names. */
+function rememberImports(host: ts.CompilerHost, root: string, options: ts.CompilerOptions): void {
+  if (options.paths !== undefined) return;
+  const cache = ts.createModuleResolutionCache(root, (name) => host.getCanonicalFileName(name), options);
+  host.getModuleResolutionCache = () => cache;
+  host.resolveModuleNameLiterals = (literals, from, redirected, given, file) => {
+    const known = imported.get(from);
+    if (known?.length === literals.length) return known;
+    const found = literals.map((literal) =>
+      ts.resolveModuleName(literal.text, from, given, host, cache, redirected, ts.getModeForUsageLocation(file, literal, given)),
+    );
+    if (!isOwn(from, root)) imported.set(from, found);
+    return found;
+  };
 }
 
 function isOwn(name: string, root: string): boolean {
