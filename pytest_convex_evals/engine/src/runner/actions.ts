@@ -13,7 +13,7 @@ import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { hostFetch, hostStream, REQUEST_STREAM, storageCall, withOwnJson } from "./hostcalls.js";
 import { currentRealm, ModuleStore } from "./modules.js";
 import { NodeRealm } from "./node.js";
-import { exportedFunction, openRealm } from "./realm.js";
+import { dropSpareRealm, exportedFunction, openRealm, prepareRealm } from "./realm.js";
 
 /** Submitted Node code may replace or call `process.exit`; the runner's own end does not depend on it. */
 const exitProcess = process.exit.bind(process);
@@ -90,6 +90,7 @@ export class ActionRunner {
         break;
       case "forget":
         this.store.clear();
+        dropSpareRealm();
         this.node?.forget();
         break;
       case "start":
@@ -218,6 +219,14 @@ export class ActionRunner {
     call.finished = true;
     this.calls.delete(call.id);
     this.send({ t: "done", call: call.id, ok: true, leaked: this.store.leaked }, payload);
+    this.prepare();
+  }
+
+  private prepare(): void {
+    if (this.node !== null) return;
+    setImmediate(() => {
+      if (this.calls.size === 0) prepareRealm(this.store);
+    });
   }
 
   private fail(call: ActionCall, thrown: unknown): void {

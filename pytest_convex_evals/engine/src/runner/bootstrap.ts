@@ -164,7 +164,9 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
   }
   class Performance {
     #entries = [];
-    timeOrigin = host.timeOrigin;
+    get timeOrigin() {
+      return host.timeOrigin();
+    }
     now() {
       return host.performanceNow();
     }

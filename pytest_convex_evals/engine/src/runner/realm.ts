@@ -60,47 +60,74 @@ const FOREIGN = {
 /** What the environment of an evaluation allows beside plain computation. */
 const FORBIDDEN_IN: Partial<Record<StartOptions["what"], string>> = { config: "definition", auth: "auth config file" };
 
-let spareContext: vm.Context | null = null;
-
 function newContext(): vm.Context {
   return vm.createContext(vm.constants.DONT_CONTEXTIFY);
 }
 
-/** Makes a context ahead of need, while the runner has nothing to do. */
-export function prepareContext(): void {
-  spareContext ??= newContext();
-}
-
 export class Realm {
-  readonly context: vm.Context;
+  readonly context = newContext();
   private random: Random;
   private importing = true;
+  private began = performance.now();
+  /** What was printed at import, before there was a call to print it. */
+  private readonly printed: [level: string, text: string][] = [];
   private readonly make: { makeError(message: string): Error; makeTypeError(message: string): Error; parseJson(text: string): unknown };
+  /** Its module has been evaluated ahead of the call. */
+  private loaded: { by: StartOptions; namespace: Record<string, unknown> } | null = null;
+  /** Something happened at import that belongs into a call. */
+  isUnfit = false;
 
   constructor(
-    private readonly start: StartOptions,
-    private readonly host: RealmHost,
+    private start: StartOptions,
+    private host: RealmHost | null,
   ) {
     this.random = new Random(start.importSeed);
-    this.context = spareContext ?? newContext();
-    spareContext = null;
     const setup = script.runInContext(this.context) as (host: unknown, shared: unknown) => Realm["make"];
     this.make = setup(this.hostObject(), SHARED);
+    if (host !== null) this.announce();
+  }
+
+  /** Gives a realm that was made ahead to a call; false when it was made for something else. */
+  adopt(start: StartOptions, host: RealmHost): boolean {
+    const by = this.loaded?.by;
+    if (this.isUnfit || isActionKind(start.what) !== this.isAction || (by !== undefined && !isSameImport(by, start))) return false;
+    this.start = start;
+    this.host = host;
+    this.began = performance.now();
+    if (by === undefined) this.random = new Random(start.importSeed);
+    this.announce();
+    for (const [level, text] of this.printed.splice(0)) host.log(level, text);
+    return true;
+  }
+
+  private announce(): void {
     const running = currentRealm.getStore();
     if (running !== undefined) running.parseJson = this.make.parseJson;
   }
 
   private get isAction(): boolean {
-    return this.start.what === "action" || this.start.what === "http";
+    return isActionKind(this.start.what);
+  }
+
+  /** Ahead of a call there is nobody to ask. */
+  private get caller(): RealmHost {
+    if (this.host === null) {
+      this.isUnfit = true;
+      throw this.make.makeError("unsupported at import time");
+    }
+    return this.host;
+  }
+
+  private print(level: string, text: string): void {
+    if (FORBIDDEN_IN[this.start.what] !== undefined || this.start.what === "schema") return;
+    if (this.host === null) this.printed.push([level, text]);
+    else this.host.log(level, text);
   }
 
   private hostObject(): Record<string, unknown> {
-    const { host } = this;
-    const started = performance.now();
-    const quiet = FORBIDDEN_IN[this.start.what] !== undefined || this.start.what === "schema";
     return {
       foreign: FOREIGN,
-      pending: (work: Promise<unknown>) => host.pending(work),
+      pending: (work: Promise<unknown>) => this.caller.pending(work),
       lazyNames: LAZY,
       lazy: (name: (typeof LAZY)[number]): unknown => (name === "Response" ? (lenientResponse ??= makeLenientResponse()) : globalThis[name]),
       actions: this.isAction,
@@ -110,42 +137,43 @@ export class Realm {
       randomUUID: () => this.randomness("crypto.randomUUID").uuid(),
       fill: (bytes: Uint8Array) => this.randomness("crypto.getRandomValues").fill(bytes),
       env: (name: string) => this.readEnv(name),
-      log: (level: string, args: unknown[]) => (quiet ? undefined : host.log(level, args.map((arg) => inspect(arg)).join(" "))),
-      logText: (level: string, text: string) => (quiet ? undefined : host.log(level, text)),
+      log: (level: string, args: unknown[]) => this.print(level, args.map((arg) => inspect(arg)).join(" ")),
+      logText: (level: string, text: string) => this.print(level, text),
       inspectAll: (args: unknown[]) => args.map((arg) => inspect(arg)).join(" "),
-      sync: (op: string, json: string): Answer => (this.importing ? { error: this.importRefusal(op) } : host.sync(op, json)),
+      sync: (op: string, json: string): Answer => (this.importing ? { error: this.importRefusal(op) } : this.caller.sync(op, json)),
       async: (op: string, json: string, resolve: (json: string) => void, reject: (message: string, data?: string) => void) => {
         if (this.importing) reject(this.importRefusal(op));
-        else host.async(op, json, resolve, reject);
+        else this.caller.async(op, json, resolve, reject);
       },
       js: (op: string, args: Record<string, unknown>, call: AsyncCall) => {
         if (this.importing) throw this.make.makeError(this.importRefusal(op));
-        if (host.js === undefined) throw this.make.makeError(`Unknown JS operation ${op}`);
-        return host.js(op, args, call);
+        const { js } = this.caller;
+        if (js === undefined) throw this.make.makeError(`Unknown JS operation ${op}`);
+        return js(op, args, call);
       },
       fetch: (input: unknown, init: unknown, call: AsyncCall) => {
         if (this.importing) return Promise.reject(this.make.makeError("fetch() unsupported at import time"));
-        return (host.fetch as NonNullable<RealmHost["fetch"]>)(input, init, call);
+        return (this.caller.fetch as NonNullable<RealmHost["fetch"]>)(input, init, call);
       },
       refusal: (what: string) =>
         this.importing ? `${what} unsupported at import time` : `Can't use ${what} in queries and mutations. Please consider using an action. See https://docs.convex.dev/functions/actions for more details.`,
       subtle: guardedSubtle(
         this.isAction ? null : () => (this.importing ? "Cannot use cryptographic randomness at import time" : "Can't use cryptographic randomness in queries and mutations. Please consider using an action."),
         (message) => this.make.makeError(message),
-        (work) => host.pending(work),
+        (work) => this.caller.pending(work),
       ),
       performanceNow: () => {
         this.refuseIn("Performance");
-        return this.start.what === "query" || this.importing ? 0 : Math.floor((performance.now() - started) * 10) / 10;
+        return this.start.what === "query" || this.importing ? 0 : Math.floor((performance.now() - this.began) * 10) / 10;
       },
-      timeOrigin: this.start.now,
+      timeOrigin: () => this.start.now,
       structuredClone: (value: unknown) => structuredClone(value),
     };
   }
 
   private now(): number {
     this.refuseIn("Date");
-    return this.importing && this.start.what !== "schema" ? this.start.importNow : this.host.now();
+    return this.importing && this.start.what !== "schema" ? this.start.importNow : this.caller.now();
   }
 
   private randomness(what: string): Random {
@@ -177,9 +205,25 @@ export class Realm {
 
   /** Evaluates a module; afterwards the realm is out of the import phase. May throw NeedsModules, then another realm is needed. */
   load(store: ModuleStore, asModules: boolean): Record<string, unknown> {
+    const namespace = this.loaded?.namespace ?? this.evaluate(store, asModules);
+    this.importing = false;
+    this.random = new Random(this.start.seed);
+    return namespace;
+  }
+
+  /** Evaluates the module of a call that has been, for the next one like it. */
+  loadAhead(store: ModuleStore): void {
+    try {
+      this.loaded = { by: this.start, namespace: this.evaluate(store, false) };
+    } catch {
+      this.isUnfit = true;
+    }
+  }
+
+  private evaluate(store: ModuleStore, asModules: boolean): Record<string, unknown> {
     const { start } = this;
     const evaluate = asModules ? evaluateModule : evaluateScripts;
-    const namespace = evaluate(store, start.path, {
+    return evaluate(store, start.path, {
       def: start.def,
       node: false,
       context: this.context,
@@ -189,21 +233,68 @@ export class Realm {
       dynamicImport: this.isAction ? "allow" : "refuse",
       typeError: (message) => this.make.makeTypeError(message),
     });
-    this.importing = false;
-    this.random = new Random(start.seed);
-    return namespace;
   }
+}
+
+function isActionKind(what: StartOptions["what"]): boolean {
+  return what === "action" || what === "http";
+}
+
+/** Whether a module evaluated for one call is what it would be for the other. */
+function isSameImport(one: StartOptions, other: StartOptions): boolean {
+  const names = Object.keys(one.env);
+  return (
+    AHEAD.includes(other.what) &&
+    one.def === other.def &&
+    one.path === other.path &&
+    one.importSeed === other.importSeed &&
+    one.importNow === other.importNow &&
+    names.length === Object.keys(other.env).length &&
+    names.every((name) => one.env[name] === other.env[name])
+  );
 }
 
 /** Modules of the usual outline; configs, schemas and auth configs are few and may be of another. */
 const BUNDLES: readonly StartOptions["what"][] = ["query", "mutation", "action", "http", "analyze"];
 
+/** Calls that often come in rows, and whose modules are therefore evaluated ahead. */
+const AHEAD: readonly StartOptions["what"][] = ["query", "mutation"];
+
+let spare: Realm | null = null;
+let latest: { start: StartOptions; isRepeated: boolean } | null = null;
+
+/**
+ * Makes a realm ahead of need, while the runner has nothing to do; after two calls of one module, with that module evaluated.
+ * Returns whether it did.
+ */
+export function prepareRealm(store: ModuleStore): boolean {
+  if (latest === null || spare !== null) return false;
+  spare = new Realm(latest.start, null);
+  if (latest.isRepeated) spare.loadAhead(store);
+  return true;
+}
+
+/** What was made ahead is no good: a module left something that fails, or modules have changed. */
+export function dropSpareRealm(): void {
+  spare = null;
+  latest = null;
+}
+
+function takeRealm(start: StartOptions, host: RealmHost): Realm {
+  const ahead = spare;
+  spare = null;
+  return ahead?.adopt(start, host) === true ? ahead : new Realm(start, host);
+}
+
 /** A realm with its module evaluated, as scripts where that is possible, else as real modules. */
 export function openRealm(start: StartOptions, host: RealmHost, store: ModuleStore): Record<string, unknown> {
   if (BUNDLES.includes(start.what)) {
     try {
-      return new Realm(start, host).load(store, false);
+      const namespace = takeRealm(start, host).load(store, false);
+      latest = { start, isRepeated: latest !== null && AHEAD.includes(start.what) && isSameImport(latest.start, start) };
+      return namespace;
     } catch (error) {
+      latest = null;
       if (!(error instanceof NeedsModules)) throw error;
     }
   }

@@ -11,7 +11,7 @@ import { describeModule } from "./analyze.js";
 import { flush, queue, receive } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { ModuleStore } from "./modules.js";
-import { exportedFunction, openRealm, prepareContext, type Answer } from "./realm.js";
+import { dropSpareRealm, exportedFunction, openRealm, prepareRealm, type Answer } from "./realm.js";
 
 interface Call {
   id: number;
@@ -37,6 +37,7 @@ let stepOf = 0;
 export function runTransactional(): void {
   process.on("unhandledRejection", (reason) => {
     if (current !== null) fail(current, reason);
+    else dropSpareRealm();
   });
   queue({ t: "ready" });
   flush();
@@ -63,8 +64,9 @@ function settle(turns: number): void {
   queue({ t: "yield", call: stepOf, leaked: store.leaked });
   current = null;
   flush();
-  prepareContext();
-  turn();
+  // What a module does at import comes to its end before a call is there that could be blamed for it.
+  if (calls.size === 0 && prepareRealm(store)) setImmediate(turn);
+  else turn();
 }
 
 /** Handles one frame. Returns whether JavaScript of a call now runs. */
@@ -79,6 +81,7 @@ function handle(frame: Frame): boolean {
       return false;
     case "forget":
       store.clear();
+      dropSpareRealm();
       return false;
     case "drop":
       calls.delete(header["call"] as number);
