@@ -13,6 +13,8 @@ COMPAT := 8.4 9.0 9.2
 ARGS ?=
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?=
+# Bytecode is kept, or every session that a test starts compiles the package anew.
+export PYTHONDONTWRITEBYTECODE =
 
 # $(call attempt,what is being done,command,what to do when it fails)
 define attempt
@@ -51,7 +53,7 @@ evals: setup ## grade the reference answers of the suite; ARGS="--models gpt-5 -
 	@$(BIN)/pytest evals -v $(ARGS)
 
 test: setup lint types ## every test, with linting and types
-	@$(BIN)/pytest -n 2 $(ARGS)
+	@$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/ready ## ruff, for mistakes and for format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -76,8 +78,8 @@ bench: setup ## speed and memory, one line per figure
 fuzz: setup ## hostile input for the engine; FUZZ_SECONDS=600, FUZZ_SEED=N repeats a failure
 	@$(BIN)/python -m tests.engine.fuzz $(FUZZ_SECONDS) $(FUZZ_SEED)
 
-soak: setup ## eight clients and 10,000 mutations that overlap
-	@SOAK_MUTATIONS=10000 $(BIN)/pytest tests/engine/test_concurrency.py -q $(ARGS)
+soak: setup ## eight clients and 10,000 mutations that overlap; 10,000 rows of an older schema
+	@SOAK_MUTATIONS=10000 SOAK_ROWS=10000 $(BIN)/pytest tests/engine/test_concurrency.py tests/scores/test_migration.py -q $(ARGS)
 
 durability: setup ## 200 kills under load with a data folder; DURABILITY_SEED=N repeats the moments
 	@DURABILITY_KILLS=200 $(BIN)/pytest tests/engine/test_durable_crash.py -q -s $(ARGS)

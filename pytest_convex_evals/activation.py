@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_convex_evals.cells import parse_node_id
+from pytest_convex_evals.environment import Environment
 from pytest_convex_evals.errors import SettingsError
-from pytest_convex_evals.options import Environment, flags_given
+from pytest_convex_evals.options import flags_given
 
 if TYPE_CHECKING:
     from importlib.abc import Loader

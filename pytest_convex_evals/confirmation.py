@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from pytest_convex_evals.options import Settings
+from pytest_convex_evals.settings import Settings
 
 
 def consent_of(

@@ -14,9 +14,9 @@ import pytest
 from pytest_convex_evals.cells import Cell, parse_node_id
 from pytest_convex_evals.errors import BrokenEval, SettingsError, SetupError, Trouble, disk_trouble
 from pytest_convex_evals.monitor import Monitor
-from pytest_convex_evals.options import settings_lines
 from pytest_convex_evals.readiness import Readiness, longest_first
 from pytest_convex_evals.session import Plan, Prepared, shown
+from pytest_convex_evals.settings import settings_lines
 
 if TYPE_CHECKING:
     from pytest_convex_evals.asking import Asking

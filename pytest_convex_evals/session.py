@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_convex_evals.cells import BUILT_IN, REPLAY, PastedId, parse_node_id, split_label
+from pytest_convex_evals.environment import Environment
 from pytest_convex_evals.errors import SettingsError, SetupError
-from pytest_convex_evals.options import AUTO, Environment, Settings, build_settings
+from pytest_convex_evals.options import AUTO
+from pytest_convex_evals.settings import Settings, build_settings
 
 if TYPE_CHECKING:
     from pytest_convex_evals.earlier import Earlier, Mode, Submissions

@@ -20,7 +20,8 @@ from pytest_convex_evals.pipes import LineChild, Refused, Silence
 from pytest_convex_evals.values import Value, decode, encode
 
 _START_S = 30.0
-_CONTROL_S = 30.0
+CONTROL_S = 30.0
+"""A backend that says nothing for so long is trouble."""
 _ADVANCE_S = 60.0
 _MS = 1000.0
 _CELLS_PER_CORE = 200
@@ -77,7 +78,7 @@ class Core:
 
     def renew(self) -> None:
         """Empty it, on other ports and with another key, so that nobody who knew the last cell reaches the next."""
-        self.ready = self.child.request("renew", {}, deadline_s=_CONTROL_S)
+        self.ready = self.child.request("renew", {}, deadline_s=CONTROL_S)
 
     def close(self) -> None:
         """End the process; its runners end with it."""
@@ -152,9 +153,9 @@ class EmbeddedBackend:
             self._fit = False
             raise
 
-    def _ask(self, op: str, deadline_s: float = _CONTROL_S, **params: Any) -> Any:
+    def _ask(self, op: str, deadline_s: float | None = None, **params: Any) -> Any:
         try:
-            return self._request(op, params, deadline_s)
+            return self._request(op, params, CONTROL_S if deadline_s is None else deadline_s)
         except Refused as error:
             raise Trouble("backend", f"the backend refused {op}: {error}") from None
 
@@ -176,7 +177,7 @@ class EmbeddedBackend:
         """Move the clock; functions that do not end in time are the submission's fault."""
         try:
             params = {"ms": milliseconds, "deadline": _ADVANCE_S * _MS}
-            self._request("clock.advance", params, _ADVANCE_S + _CONTROL_S)
+            self._request("clock.advance", params, _ADVANCE_S + CONTROL_S)
         except Refused as error:
             if error.code == "Deadline":
                 raise AssertionError(f"functions that fell due were still running after {_ADVANCE_S:.0f} s") from None
@@ -258,7 +259,7 @@ class EmbeddedBackend:
     def insert(self, table: str, documents: Sequence[Mapping[str, Value]]) -> list[str]:
         """Documents that the schema refuses raise `FunctionError`."""
         try:
-            found = self._request("insert", {"table": table, "documents": encode(documents)}, _CONTROL_S)
+            found = self._request("insert", {"table": table, "documents": encode(documents)}, CONTROL_S)
             return list(found["ids"])
         except Refused as error:
             raise FunctionError(f"{table} refuses a document: {error.message}") from None
@@ -317,7 +318,7 @@ class EmbeddedBackend:
 
     def settle(self, seconds: float) -> None:
         """Wait until nothing runs and nothing is due."""
-        answer = self._ask("idle", seconds + _CONTROL_S, deadline=seconds * _MS)
+        answer = self._ask("idle", seconds + CONTROL_S, deadline=seconds * _MS)
         if not answer["idle"]:
             raise AssertionError(f"functions were still running after {seconds:g} s")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_convex_evals.environment import Environment
 from pytest_convex_evals.errors import SettingsError
-from pytest_convex_evals.options import Environment
 from pytest_convex_evals.scores.target import (
     ADMIN_KEYS,
     CONFIG_FILE,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pytest_convex_evals.cells import TASK_FILE
 from pytest_convex_evals.cli.output import say, table
+from pytest_convex_evals.environment import Environment
 from pytest_convex_evals.errors import BrokenEval, SettingsError
 from pytest_convex_evals.models.registry import registry
-from pytest_convex_evals.options import Environment
 
 
 def list_evals(folder: Path) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_convex_evals.options import Settings
 from pytest_convex_evals.scores.target import ADMIN_KEYS, TOKEN, Target, find_target, guard_production
+from pytest_convex_evals.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_convex_evals.cells import Cell

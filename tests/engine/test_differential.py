@@ -15,7 +15,7 @@ from .support.core import Core
 from .support.toolchain import toolchain
 
 PARTS = Path(__file__).parent / "support" / "differential"
-PROGRAMS = int(os.environ.get("DIFFERENTIAL_PROGRAMS", "1000"))
+PROGRAMS = int(os.environ.get("DIFFERENTIAL_PROGRAMS", "300"))
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "0"))
 HALF = PROGRAMS // 2
 

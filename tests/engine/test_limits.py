@@ -1,8 +1,5 @@
 # ruff: noqa: E501 - programs in tables stay on one line
-"""Limits beside those of a transaction: tables, sizes, variables, operators, endless loops of system calls, queues."""
-
-import asyncio
-import json
+"""Limits beside those of a transaction: tables, sizes, variables, operators, endless loops of system calls."""
 
 import pytest
 
@@ -10,8 +7,6 @@ from .support.core import ControlError, Core
 from .support.programs import PROGRAMS
 from .support.project import Bundler
 from .support.pushes import PUSH, refusal
-
-websockets = pytest.importorskip("websockets")
 
 FILES = {"p.ts": PROGRAMS}
 MIB = 1024 * 1024
@@ -68,29 +63,6 @@ def test_variables_are_limited_and_set_together(fresh: Core, variables: dict[str
     assert refused.value.code == code
     assert text in refused.value.message
     assert fresh.control("env.list") == {}
-
-
-def test_a_socket_has_a_thousand_mutations_in_line(fresh: Core) -> None:
-    def mutation(number: int, code: str) -> str:
-        args = [{"code": code}]
-        return json.dumps({"type": "Mutation", "requestId": number, "udfPath": "p:m", "args": args})
-
-    async def flood() -> int:
-        async with websockets.connect(fresh.url.replace("http", "ws") + "/api/1.48.0/sync") as socket:
-            session = "00000000-0000-4000-8000-000000000001"
-            await socket.send(json.dumps({"type": "Connect", "sessionId": session, "connectionCount": 0}))
-            await socket.send(
-                mutation(0, "for (let i = 0, until = performance.now() + 800; performance.now() < until; ) i++")
-            )
-            for number in range(1, 1100):
-                await socket.send(mutation(number, ""))
-            try:
-                while True:
-                    await asyncio.wait_for(socket.recv(), 60)
-            except websockets.ConnectionClosed as closed:
-                return closed.rcvd.code
-
-    assert asyncio.run(flood()) == 1013
 
 
 def test_an_app_has_ten_thousand_tables(bundler: Bundler) -> None:

@@ -26,6 +26,8 @@ from tests.support.suites import answer_text
 
 TEXT = answer_text()
 PRICE = Price(1e-6, 1e-5, "registry")
+HELD_S = 1.5
+"""Longer than a busy machine takes to bring up the next call."""
 
 
 def right(ask: Ask) -> Reply:
@@ -78,7 +80,7 @@ def test_calls_in_flight_are_shared_by_all_models_of_a_provider_and_held_back_by
     def answer(ask: Ask) -> Reply:
         if ask.number == 1 and ask.prompt == "Cell 0.":
             said = {"message": "slow down", "type": "rate_limit_error"}
-            return Reply(status=429, error=said, headers={"Retry-After": "0.4"})
+            return Reply(status=429, error=said, headers={"Retry-After": str(HELD_S)})
         return Reply(TEXT, delay_s=0.05)
 
     with Provider(answer) as provider, Child(tmp_path, concurrency=3) as child:
@@ -87,11 +89,11 @@ def test_calls_in_flight_are_shared_by_all_models_of_a_provider_and_held_back_by
         assert {child.outcome(path) for path in paths} == {("answer", "")}
         assert provider.most_in_flight <= 3
         waits = child.told("waiting", why="rate_limited")
-        assert any(wait.ticket == str(paths[0]) and wait.seconds >= 0.4 for wait in waits)
-        assert any(wait.ticket is None and 0 < wait.seconds <= 0.4 for wait in waits)
+        assert any(wait.ticket == str(paths[0]) and wait.seconds >= HELD_S for wait in waits)
+        assert any(wait.ticket is None and 0 < wait.seconds <= HELD_S for wait in waits)
         record = child.submission(paths[0]).generation
         assert [(attempt.cause, attempt.status) for attempt in record.attempts] == [("rate_limited", 429)]
-        assert record.attempts[0].waited_s >= 0.4
+        assert record.attempts[0].waited_s >= HELD_S
 
 
 def test_limits_per_minute_of_the_registry_hold_calls_back(shared):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_convex_evals.backends import embedded
 from pytest_convex_evals.grading.steps import deploy
 from pytest_convex_evals.records import CellRecord
 from tests.faults.conftest import Bench
@@ -135,6 +136,7 @@ def test_a_push_that_hangs_is_ours(way, cause, bench, monkeypatch):
     wait_until_pushing(bench)
     pid = wait_until(lambda: running("core.mjs"), "core.mjs runs")
     os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(embedded, "CONTROL_S", 2.0)  # from now on nobody answers
     assert outcome(cell.record()) == ("error", cause)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -96,8 +97,10 @@ def test_a_version_that_does_not_exist_is_theirs(bench, registry_of):
 
 
 def test_a_registry_that_cannot_be_reached_is_ours(bench, registry_of):
-    registry_of("http://127.0.0.1:9/")
-    record = bench.grade()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # without listening
+        registry_of(f"http://127.0.0.1:{closed.getsockname()[1]}/")
+        record = bench.grade()
     assert outcome(record) == ("error", "registry")
     assert steps(record) == {"filesystem": "passed", "install": "error"}
 

@@ -58,7 +58,7 @@ def test_a_key_is_seen_by_the_provider_and_by_nobody_else(project: Project, work
 
     def look() -> None:
         """All the time, at every process of the session."""
-        while not ended.wait(0.01):
+        while not ended.wait(0.02):
             for pid in descendants(session.pid):
                 with suppress(OSError):
                     command = command_of(pid)

@@ -65,9 +65,7 @@ def junit_of(done: Done) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("workers", MODES)
-def test_every_cell_is_journaled_and_reported_with_all_properties(mixed: Project, workers: str) -> None:
-    done = mixed.run("evals", "--models", "reference,wrong", workers=workers)
+def every_cell_is_journaled_and_reported_with_all_properties(done: Done) -> None:
     assert done.code == 1, done.output
     assert {name: (record.verdict.outcome, done.causes[name]) for name, record in done.records.items()} == OUTCOMES
     assert {case.name: case.kind for case in done.cases} == {n: KINDS[o] for n, (o, _) in OUTCOMES.items()}
@@ -86,10 +84,11 @@ def test_every_cell_is_journaled_and_reported_with_all_properties(mixed: Project
     assert re.search(r"wrong +1/1 +0/1 +1/2 +50\.0 % +0\n", done.output)
 
 
-def test_journal_and_junit_are_equal_with_and_without_workers(mixed: Project) -> None:
+def test_journal_and_junit_are_whole_and_equal_with_and_without_workers(mixed: Project) -> None:
     results = []
     for workers in MODES:
         done = mixed.apart("evals", "--models", "reference,wrong", *(["-n", workers] if workers else []))
+        every_cell_is_journaled_and_reported_with_all_properties(done)
         results.append((journal_of(done), junit_of(done)))
         shutil.rmtree(mixed.store)
     for number, what in enumerate(("journal", "JUnit")):

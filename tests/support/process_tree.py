@@ -12,26 +12,30 @@ from typing import TypeVar
 _Found = TypeVar("_Found")
 
 
+def parent_of(pid: int) -> int | None:
+    """None when the process is gone; the dead that nobody has collected do not count."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:  # noqa: PTH123 - called again and again while a test waits
+            state, parent = stream.read().rpartition(b")")[2].split(maxsplit=2)[:2]
+    except OSError:
+        return None
+    return None if state == b"Z" else int(parent)
+
+
 def parents() -> dict[int, int]:
-    """Every process that lives, with its parent; the dead that nobody has collected do not count."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, parent = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
-            except OSError:
-                continue
-            if state != "Z":
-                found[int(entry.name)] = int(parent)
-    return found
+    """Every process that lives, with its parent."""
+    found = {int(name): parent_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    return {pid: parent for pid, parent in found.items() if parent is not None}
 
 
 def descendants(pid: int) -> list[int]:
     """Children, their children, and so on."""
-    tree = parents()
+    children: dict[int, list[int]] = {}
+    for child, parent in parents().items():
+        children.setdefault(parent, []).append(child)
     found = [pid]
     for ancestor in found:
-        found += [child for child, parent in tree.items() if parent == ancestor]
+        found += children.get(ancestor, [])
     return found[1:]
 
 
@@ -56,7 +60,7 @@ def environment_of(pid: int) -> bytes:
 
 
 def lives(pid: int) -> bool:
-    return pid in parents()
+    return parent_of(pid) is not None
 
 
 def wait_until(condition: Callable[[], _Found], what: str, seconds: float = 120.0) -> _Found:
@@ -64,7 +68,7 @@ def wait_until(condition: Callable[[], _Found], what: str, seconds: float = 120.
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {what}"
-        time.sleep(0.01)
+        time.sleep(0.02)
     return found
 
 

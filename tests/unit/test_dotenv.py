@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_convex_evals.options import Environment, Value
+from pytest_convex_evals.environment import Environment, Value
 
 
 def test_values_of_dotenv_are_known_and_the_process_wins(tmp_path, monkeypatch):

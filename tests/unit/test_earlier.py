@@ -12,9 +12,9 @@ from pytest_convex_evals.earlier import Given
 from pytest_convex_evals.errors import SettingsError, Trouble
 from pytest_convex_evals.generation.answers import Answer, leave_answer
 from pytest_convex_evals.generation.store import Call, Generation, GenerationStore
-from pytest_convex_evals.options import Settings
 from pytest_convex_evals.rehearsal import Rehearsal
 from pytest_convex_evals.session import Plan
+from pytest_convex_evals.settings import Settings
 from pytest_convex_evals.suite.evals import load_eval
 from pytest_convex_evals.suite.fingerprint import fingerprint_parts
 from pytest_convex_evals.worker_side import WorkerSide

@@ -142,7 +142,7 @@ def test_text_that_is_no_unicode_is_written_with_replacements(tmp_path):
     assert (tmp_path / "project/a.ts").read_bytes() == b"x?y"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(paths=st.lists(NASTY, max_size=4))
 def test_nothing_is_ever_written_outside_of_the_attempt(paths, tmp_path_factory):
     outside = tmp_path_factory.mktemp("machine", numbered=True)

@@ -37,7 +37,7 @@ LAYERS = (
     ("worker", "scores"),
     ("generation", "grading", "store"),
     ("backends",),
-    ("suite", "models", "prompts", "engine", "options", "cage"),
+    ("suite", "models", "prompts", "engine", "settings", "options", "environment", "cage"),
     ("rendering", "submission"),
     ("records", "errors", "cells", "files", "pipes", "places", "values"),
 )
@@ -96,7 +96,10 @@ def test_nothing_imports_the_plugin_or_the_command():
     assert [part for part, used in PARTS.items() if used & {"plugin", "cli"}] == []
 
 
-@pytest.mark.parametrize("module", ["plugin", "cli.main", "models.registry", "cells", "errors", "options", "files"])
+@pytest.mark.parametrize(
+    "module",
+    ["plugin", "cli.main", "models.registry", "cells", "errors", "settings", "options", "environment", "files"],
+)
 def test_a_light_module_loads_nothing_heavy(module):
     program = f"import sys, {PACKAGE}.{module}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

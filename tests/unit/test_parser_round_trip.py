@@ -47,7 +47,7 @@ def canonical(content: str) -> str:
     return ended.replace("\r\n", "\n")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(_PATH, _CONTENT, min_size=1, max_size=5))
 @example({"README.md": "# Title\n\n```bash\nnpm install\n```\n"})
 @example({"README.md": "```md\n```ts\n~~~\n"})
@@ -65,7 +65,7 @@ def test_any_content_survives_rendering_and_parsing(files):
     assert parsed.notes == ()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(_PATH, _CONTENT.filter(lambda content: "\r" not in content), min_size=1, max_size=3))
 def test_an_answer_with_windows_line_ends_has_the_same_files(files):
     answer = render_files(files).replace("\n", "\r\n")
@@ -75,7 +75,7 @@ def test_an_answer_with_windows_line_ends_has_the_same_files(files):
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_LINE, max_size=40).map("\n".join))
 def test_no_text_breaks_the_parser(text):
     parsed = parse_answer(text)

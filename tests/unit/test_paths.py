@@ -125,7 +125,7 @@ def test_what_tools_create_or_what_would_configure_them_is_ignored_with_the_reas
     assert (ruling.answer, ruling.reason, ruling.path) == ("ignore", reason, path)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(NASTY)
 @example("\uff0e\uff0e/a.ts")
 @example("\u2024\u2024/a.ts")

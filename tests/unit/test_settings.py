@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_convex_evals.environment import Environment
 from pytest_convex_evals.errors import SettingsError
-from pytest_convex_evals.options import OPTIONS, Environment, Settings, build_settings, settings_lines
+from pytest_convex_evals.options import OPTIONS
+from pytest_convex_evals.settings import Settings, build_settings, settings_lines
 
 GUIDES = ("flag.md", "process.md", "dotenv.md", "ini.md")
 

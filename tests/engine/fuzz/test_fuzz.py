@@ -4,4 +4,4 @@ from .batches import fuzz
 
 
 def test_hostile_input_takes_nothing_down() -> None:
-    assert fuzz(10, 1) > 0
+    assert fuzz(4, 1) > 0

@@ -1,6 +1,5 @@
 """The real CLI as a command that goes on until it is stopped."""
 
-import os
 import signal
 import subprocess
 import threading
@@ -57,7 +56,7 @@ def running_cli(core: Core, folder: Path, *command: str) -> Iterator[RunningCli]
     process = subprocess.Popen(
         [toolchain().node, script, *command, "--url", core.url, "--admin-key", core.key],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "CI": "1"},
+        env=toolchain().cli_environment(folder),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -81,7 +81,6 @@ def write_project(folder: Path, files: dict[str, str], version: str | None = Non
 def run_cli(core: Core, folder: Path, *command: str) -> CliResult:
     """The real CLI against the core."""
     tools = toolchain()
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "CI": "1"}
     finished = subprocess.run(
         [
             tools.node,
@@ -93,7 +92,7 @@ def run_cli(core: Core, folder: Path, *command: str) -> CliResult:
             core.key,
         ],
         cwd=folder,
-        env=environment,
+        env=tools.cli_environment(folder),
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,5 +1,6 @@
 """Where the tests find Node, the built engine and the packages of the oracle."""
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,13 @@ class Toolchain:
         self.modules = ready.folder / "node_modules"
         self.core = ready.script("core")
         self.cli = self.modules / "convex" / "bin" / "main.js"
+        self.compiled = ready.folder / "compiled-for-tests"
+        """Where Node keeps what it has compiled: the CLI is large, and tests start it often."""
+
+    def cli_environment(self, home: Path) -> dict[str, str]:
+        """What the real CLI gets to see."""
+        path = {"PATH": os.environ["PATH"], "HOME": str(home), "CI": "1"}
+        return path | {"NODE_COMPILE_CACHE": str(self.compiled)}
 
     def oracle(self) -> Path:
         """A `node_modules` with convex-test, for differential tests only."""
