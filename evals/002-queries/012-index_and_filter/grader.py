@@ -66,23 +66,23 @@ def test_next_heavy_is_the_first_heavy_one_afterwards(app):
 
 
 def test_heavy_reads_the_time_and_the_depot_only(app):
-    store(app, [f"depot {number}" for number in range(10)], 200, lambda arrival: 900 if arrival % 5 == 0 else 100)
+    store(app, [f"depot {number}" for number in range(5)], 120, lambda arrival: 900 if arrival % 5 == 0 else 100)
     with app.measure() as cost:
         assert len(heavy(app, "depot 4", **{"from": 100, "until": 120}, minWeight=500)) == 4
     assert cost.documents_read <= 25
 
 
 def test_heavy_stops_at_the_limit(app):
-    store(app, ("north",), 1000, lambda arrival: 900 if arrival % 2 else 100)
+    store(app, ("north",), 400, lambda arrival: 900 if arrival % 2 else 100)
     with app.measure() as cost:
-        assert heavy(app, "north", minWeight=500, limit=3) == ["north 999", "north 997", "north 995"]
+        assert heavy(app, "north", minWeight=500, limit=3) == ["north 399", "north 397", "north 395"]
     assert cost.documents_read <= 50
 
 
 def test_next_heavy_stops_at_the_parcel(app):
-    store(app, [f"depot {number}" for number in range(4)], 500, lambda arrival: 900 if arrival % 10 == 0 else 100)
+    store(app, [f"depot {number}" for number in range(3)], 200, lambda arrival: 900 if arrival % 10 == 0 else 100)
     with app.measure() as cost:
-        assert next_heavy(app, "depot 2", 250, 500)["label"] == "depot 2 260"
+        assert next_heavy(app, "depot 2", 50, 500)["label"] == "depot 2 60"
     assert cost.documents_read <= 50
 
 

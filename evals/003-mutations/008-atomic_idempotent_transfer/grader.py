@@ -137,12 +137,12 @@ def test_the_total_stays_when_money_flows_both_ways(app):
 
 
 def test_it_is_done_when_it_returns_and_reads_a_handful_of_rows(app):
-    app.insert("wallets", [{"tag": f"tag{number}", "cents": 50} for number in range(1500)])
+    app.insert("wallets", [{"tag": f"tag{number}", "cents": 50} for number in range(400)])
     past = {"from": "tag1", "to": "tag2", "cents": 1, "left": 3}
-    app.insert("transfers", [{"requestId": f"old{number}", **past} for number in range(1500)])
+    app.insert("transfers", [{"requestId": f"old{number}", **past} for number in range(400)])
     with app.measure() as cost:
-        transfer(app, "new", "tag900", "tag40", 50)
-        transfer(app, "new", "tag900", "tag40", 50)
+        transfer(app, "new", "tag300", "tag40", 50)
+        transfer(app, "new", "tag300", "tag40", 50)
     assert cost.documents_read <= 30
     assert cost.functions_scheduled == 0
     assert app.scheduled() == []
