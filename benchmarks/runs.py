@@ -23,6 +23,8 @@ _SCALE = float(os.environ.get("RUN_OVERHEAD_SCALE", "0.5"))
 """How much shorter the calls are than real ones; what a session costs itself does not shrink with them."""
 _MANY = int(os.environ.get("CONTROLLER_CELLS", "10000"))
 _EVALS = 100
+_NOT_OURS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+"""Plugins of this repository's own tests; the first takes seconds at the end of every process."""
 _ANSWER = {"package.json": "{}\n", "convex/main.ts": "export const answer = 42;\n"}
 _GRADER = 'def test_it(files):\n    assert "42" in files["convex/main.ts"]\n'
 
@@ -54,7 +56,7 @@ def _session(folder: Path, arguments: Sequence[str], **environment: str) -> tupl
     """A session whose cells all pass, and its records."""
     plain = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
     plain |= {"PYTHONPATH": str(ROOT), "EVALS_SANDBOX": "node"} | environment
-    command = [sys.executable, "-m", "pytest", "evals", "-q", "-n", str(_WORKERS), "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "evals", "-q", "-n", str(_WORKERS), "-p", "no:cacheprovider", *_NOT_OURS]
     cost = measure([*command, *arguments], folder, plain, ("-m pytest",))
     (journal,) = folder.glob(".evals/runs/*/journal.jsonl")
     with journal.open(encoding="utf-8") as stream:
