@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _BARE_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
 _END_S = 2.0
+_LAST_EVENTS_S = 0.5
+"""After the end of a child; nobody needs what it said last."""
 RESTARTS = 5
 """Children in a row that may die without having answered anything."""
 PATIENCE = "EVALS_INTERNAL_PATIENCE"
@@ -222,6 +224,6 @@ class GenerationClient:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self._outbox.put(None)
-        self._reader.join(_END_S)
+        self._reader.join(_LAST_EVENTS_S)
         self._discard(process)
         self._release()
