@@ -11,6 +11,7 @@ from benchmarks import (
     durability,
     engine,
     grading,
+    interrupt,
     plugin_import,
     runs,
     scores_reads,
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "grading": grading.figures,
     "vitest_grader": vitest_grader.figures,
     "runs": runs.figures,
+    "interrupt": interrupt.figures,
     "scores_upload": scores_upload.figures,
     "scores_reads": scores_reads.figures,
 }

@@ -100,6 +100,8 @@ def _activate(config: pytest.Config) -> WorkerSide:
     controller.taken = taken
     config.stash[_CONTROLLER] = controller
     config.pluginmanager.register(ControllerHooks(controller, config), "convex-evals-controller")
+    if not config.option.collectonly:
+        controller.warm_up()
     return _install_worker(config, prepared.plan)
 
 

@@ -15,7 +15,7 @@ from pytest_convex_evals.generation.calls import Order, call_for
 from pytest_convex_evals.generation.client import GenerationClient, Purchase
 from pytest_convex_evals.generation.estimate import Estimate, estimate
 from pytest_convex_evals.generation.store import GenerationStore
-from pytest_convex_evals.prompts import Prompt, build_prompt
+from pytest_convex_evals.prompts import Prompt, PromptMaker
 from pytest_convex_evals.records import Errored
 from pytest_convex_evals.session import Prepared, generation_places
 from pytest_convex_evals.suite.evals import load_eval
@@ -31,11 +31,19 @@ _GONE_LOOKS = 3
 """So many looks in a row without a child mean that none will come back: a restart takes less."""
 
 
+def start_child(prepared: Prepared) -> GenerationClient:
+    """The process that will call models; it loads litellm while workers start and cells are collected."""
+    settings = prepared.plan.settings
+    purchase = Purchase(settings.concurrency, settings.budget)
+    return GenerationClient(generation_places(prepared.plan.folder()), prepared.environment, purchase)
+
+
 class Asking:
     """Gives the child a ticket for every cell that has no answer yet; `told` gets every event, `over` the end of it."""
 
     def __init__(
         self,
+        child: GenerationClient,
         prepared: Prepared,
         run: RunFolder,
         wanted: Mapping[str, Cell],
@@ -47,7 +55,6 @@ class Asking:
         self._told, self._over = told, over
         self._prompts = _Prompts(rootpath, prepared.plan.guidelines)
         self._store = GenerationStore(run.generations)
-        self._child: GenerationClient | None = None
         self._closed = threading.Event()
         open_ = {
             node_id: cell
@@ -63,12 +70,10 @@ class Asking:
         settings = prepared.plan.settings
         to_buy = [order for order in orders if not self._store.has(order.key)]
         approve(estimate(to_buy, len(orders) - len(to_buy), settings.budget))
-        places = generation_places(run)
-        purchase = Purchase(settings.concurrency, settings.budget)
-        self._child = GenerationClient(places, prepared.environment, purchase, self._hear)
+        child.on_progress = self._hear
         for order in orders:
-            self._child.ask(order)
-        threading.Thread(target=self._watch, args=(places,), name="generation-watch", daemon=True).start()
+            child.ask(order)
+        threading.Thread(target=self._watch, args=(child.places,), name="generation-watch", daemon=True).start()
 
     def _is_there(self, prepared: Prepared, run: RunFolder, node_id: str, cell: Cell) -> bool:
         """An earlier session of the run has bought the answer; what it left otherwise is taken away."""
@@ -98,23 +103,21 @@ class Asking:
                 return
 
     def close(self) -> None:
-        """End the child."""
+        """Nobody listens any longer."""
         self._closed.set()
-        if self._child is not None:
-            self._child.close()
 
 
 class _Prompts:
     """The prompt of each eval, made once."""
 
     def __init__(self, rootpath: Path, guidelines: str) -> None:
-        self._rootpath, self._guidelines = rootpath, guidelines
+        self._rootpath, self._maker = rootpath, PromptMaker(guidelines)
         self._made: dict[str, Prompt] = {}
 
     def of(self, node_id: str, cell: Cell) -> Prompt:
         if cell.eval_id not in self._made:
             task = self._rootpath / node_id.partition("::")[0]
-            self._made[cell.eval_id] = build_prompt(load_eval(task).task(), self._guidelines)
+            self._made[cell.eval_id] = self._maker.prompt(load_eval(task).task())
         return self._made[cell.eval_id]
 
 

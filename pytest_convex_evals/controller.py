@@ -21,6 +21,7 @@ from pytest_convex_evals.settings import settings_lines
 if TYPE_CHECKING:
     from pytest_convex_evals.asking import Asking
     from pytest_convex_evals.comparing import Comparison
+    from pytest_convex_evals.generation.client import GenerationClient
     from pytest_convex_evals.generation.estimate import Estimate
     from pytest_convex_evals.records import CellRecord
     from pytest_convex_evals.rehearsal import RehearsedCalls
@@ -56,6 +57,8 @@ class Controller:
     comparison: Comparison | None = None
     """With what the run said before this session."""
     _journal: Journal | None = None
+    _child: GenerationClient | None = None
+    """Calls models; started before anybody knows the cells."""
     _calls: list[Asking | RehearsedCalls] = field(default_factory=list)
     _lock: RunLock | None = None
     _started: bool = False
@@ -73,6 +76,13 @@ class Controller:
         lines = [f"convex-evals {__version__}: {run} {self.plan.run_id}, sandbox {self.plan.sandbox}"]
         told = [*settings_lines(self.plan.settings), *self.prepared.earlier.notes]
         return lines + [f"  {line}" for line in [*told, *self.prepared.uploads.header_lines()]]
+
+    def warm_up(self) -> None:
+        """Begin with what takes long while workers start and cells are collected; nothing is bought yet."""
+        if self.prepared.models:
+            from pytest_convex_evals.asking import start_child
+
+            self._child = start_child(self.prepared)
 
     def start(self, node_ids: Sequence[str], workers: int) -> None:
         """What is selected is known: open the journal, ask for answers. Without workers the order is pytest's."""
@@ -164,8 +174,6 @@ class Controller:
 
     def _ask(self, run: RunFolder, waits: dict[str, Cell], node_ids: Sequence[str]) -> None:
         """Whatever arrives makes its item ready."""
-        if not waits:
-            return
         assert self.readiness is not None
         positions = {node_id: index for index, node_id in enumerate(node_ids)}
         index_of = {str(run.answer(cell)): positions[node_id] for node_id, cell in waits.items()}
@@ -179,10 +187,13 @@ class Controller:
         models = {node_id: cell for node_id, cell in waits.items() if cell.kind == "model"}
         replays = [cell for cell in waits.values() if cell.kind == "replay"]
         if models:
-            from pytest_convex_evals.asking import Asking
+            from pytest_convex_evals.asking import Asking, start_child
 
-            asking = Asking(self.prepared, run, models, self.rootpath, told, readiness.over, self._approve)
+            self._child = self._child or start_child(self.prepared)
+            asking = Asking(self._child, self.prepared, run, models, self.rootpath, told, readiness.over, self._approve)
             self._calls.append(asking)
+        else:
+            self._end_calls()
         if replays:
             from pytest_convex_evals.rehearsal import RehearsedCalls
 
@@ -279,8 +290,7 @@ class Controller:
 
     def finish(self, exit_status: int) -> None:
         """The session ends: say so in the journal, end the calls, let go of the run."""
-        while self._calls:
-            self._calls.pop().close()
+        self._end_calls()
         if self._journal is not None:
             try:
                 self._journal.append("run_finished", exit_status=exit_status, missing=self.missing)
@@ -292,8 +302,16 @@ class Controller:
         self.release()
         self.prepared.uploads.finish(interrupted=exit_status == pytest.ExitCode.INTERRUPTED)
 
+    def _end_calls(self) -> None:
+        while self._calls:
+            self._calls.pop().close()
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
     def release(self) -> None:
         """Others may go on with the run."""
+        self._end_calls()
         for lock in (self._lock, self.prepared.earlier.lock):
             if lock is not None:
                 lock.release()

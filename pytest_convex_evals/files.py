@@ -48,14 +48,14 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     write_atomically(path, json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", durable=durable)
 
 
-def is_locked(path: Path) -> bool:
-    """Some process holds the lock on a file."""
+def is_locked(path: Path, *, shared: bool = False) -> bool:
+    """Some process holds the lock on a file; of `shared` locks several may."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_EX if shared else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:

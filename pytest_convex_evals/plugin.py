@@ -88,9 +88,11 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """The record of a cell travels on its report."""
-    report = yield
-    if active_worker(item.config) is not None:
-        from pytest_convex_evals.collection import complete_report
+    if active_worker(item.config) is None:
+        return (yield)
+    from pytest_convex_evals.collection import complete_report, without_traceback
 
-        complete_report(item, call, report)
+    without_traceback(call)
+    report = yield
+    complete_report(item, call, report)
     return report

@@ -34,7 +34,7 @@ class Places:
     log: Path
     """What the child prints."""
     lock: Path
-    """Held by the child as long as it lives."""
+    """Held by the child and its client as long as they live."""
 
 
 class Answer(Frozen):
@@ -101,8 +101,8 @@ def _wait(path: Path, places: Places) -> Answer:
 
 
 def child_lives(lock: Path) -> bool:
-    """The generation child is there: it holds its lock."""
-    return is_locked(lock)
+    """The generation child is there, or another one is on its way: it and its client hold the lock together."""
+    return is_locked(lock, shared=True)
 
 
 def submission_from_generation(generation: Generation) -> Submission:

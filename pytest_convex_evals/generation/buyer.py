@@ -139,7 +139,7 @@ class Buyer:
         known: float | None = None
         try:
             await asyncio.to_thread(self._store.prove_writable)
-            await self._load()
+            await asyncio.shield(self.warm_up())
             started = time.monotonic()
             result = await self._call(ticket, exchange, left, before)
             if isinstance(result, Bought) and result.generation is not None:
@@ -217,19 +217,23 @@ class Buyer:
             return _Missed(Fault("zero_tokens", reason, exchange.status))
         return Bought(generation, refused=refused(generation))
 
-    async def _load(self) -> None:
-        """Load litellm with the first call; that takes seconds, so not in the loop."""
-        from pytest_convex_evals.generation.caller import load
-
+    def warm_up(self) -> asyncio.Future[None]:
+        """Load litellm; that takes seconds, so not in the loop."""
         if self._loaded is None:
-            self._loaded = asyncio.ensure_future(asyncio.to_thread(load))
-        await asyncio.shield(self._loaded)
+            self._loaded = asyncio.ensure_future(asyncio.to_thread(_load))
+        return self._loaded
 
     def _without_secrets(self, text: str) -> str:
         """Providers may repeat the key that they refuse; reports are shown to others."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def _load() -> None:
+    from pytest_convex_evals.generation.caller import load
+
+    load()
 
 
 @dataclass(frozen=True, slots=True)

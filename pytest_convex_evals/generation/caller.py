@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,9 +47,13 @@ class Said:
 
 def load() -> None:
     """Import litellm and set it up; takes seconds."""
-    import litellm
-    import openai.resources  # noqa: F401 - else the first call loads it, while everybody waits
-
+    gc.disable()  # thousands of modules, nothing of which is garbage: looking for some is a fifth of the time
+    try:
+        import litellm
+        import openai.resources  # noqa: F401 - else the first call loads it, while everybody waits
+    finally:
+        gc.freeze()
+        gc.enable()
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.disable_token_counter = True  # what the provider does not say is unknown, and counting 10 MB takes minutes

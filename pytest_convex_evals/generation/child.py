@@ -1,12 +1,14 @@
 """The generation child: the one process that holds keys and imports litellm.
 
 It reads JSON lines from standard input: first a greeting, then one ticket per cell, in the order of need. For each it
-leaves an answer file and says so on standard output (`events.py`). It ends when its input ends.
+leaves an answer file and says so on standard output (`events.py`). It ends when its input ends. Until the first ticket
+there may be no run: meanwhile it loads litellm and touches no file.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import sys
 import traceback
@@ -21,7 +23,7 @@ _LAST_WRITES_S = 1.0
 
 
 async def run() -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input ends, and then be gone: whatever is in flight is of no use to anybody."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 * 2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -39,13 +41,29 @@ async def run() -> None:
             traceback.print_exc()
             os._exit(1)
 
+    desk.warm_up()
+    lock: int | None = None
     while line := await reader.readline():
+        if lock is None:
+            lock = _enter_run(greeting)
         task = loop.create_task(handle(Ticket.model_validate_json(line)))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
     ends = loop.time() + _LAST_WRITES_S
     while desk.writing and loop.time() < ends:
         await asyncio.sleep(0.01)
+    os._exit(0)
+
+
+def _enter_run(greeting: Greeting) -> int:
+    """What is printed goes to the log; the lock is held until this process ends."""
+    log = os.open(greeting.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    lock = os.open(greeting.lock, os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return lock
 
 
 def _adopt(environment: dict[str, str]) -> None:
@@ -71,7 +89,6 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout = protocol
     asyncio.run(run())
-    os._exit(0)
 
 
 if __name__ == "__main__":

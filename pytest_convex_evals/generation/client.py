@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _BARE_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
 _END_S = 2.0
+_LAST_EVENTS_S = 0.5
+"""After the end of a child; nobody needs what it said last."""
 RESTARTS = 5
 """Children in a row that may die without having answered anything."""
 PATIENCE = "EVALS_INTERNAL_PATIENCE"
@@ -45,8 +47,9 @@ class Purchase:
 class GenerationClient:
     """Starts the child, gives it tickets, and starts another one when it dies.
 
-    A lock on a file of the run is held by this process and by the child: whoever waits for an answer sees by it that
-    none will come. Events are handed on from a thread of their own.
+    The child starts at once, because loading litellm takes seconds; the folder of the run need not be there before the
+    first ticket. From then on a lock on a file of the run is held by this process and by the child: whoever waits for
+    an answer sees by it that none will come. Events are handed on from a thread of their own.
     """
 
     def __init__(
@@ -54,10 +57,11 @@ class GenerationClient:
         places: Places,
         environment: Mapping[str, str],
         purchase: Purchase,
-        on_progress: Callable[[Event], None] = lambda _: None,
     ) -> None:
-        self._places, self._environment, self._purchase = places, dict(environment), purchase
-        self._on_progress = on_progress
+        self.places = places
+        self.on_progress: Callable[[Event], None] = lambda _: None
+        """Gets every event; there is none before the first ticket."""
+        self._environment, self._purchase = dict(environment), purchase
         self._guard = threading.RLock()
         self._open: dict[str, Order] = {}
         """Tickets without an answer, in the order of need."""
@@ -65,8 +69,9 @@ class GenerationClient:
         self._deaths = 0
         self._closing = False
         self._lost: Errored | None = None
-        self._lock: int | None = os.open(places.lock, os.O_RDWR | os.O_CREAT, 0o644)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._lock: int | None = None
+        self._needed = threading.Event()
+        """Somebody has asked, or nobody will."""
         self._outbox: queue.SimpleQueue[tuple[subprocess.Popen[bytes], Greeting | Order] | None] = queue.SimpleQueue()
         """Written by a thread of its own: a child that is busy keeps nobody waiting."""
         self._process = self._start()
@@ -80,28 +85,38 @@ class GenerationClient:
         if old is None or old.trouble is not None:
             order.path.unlink(missing_ok=True)
         with self._guard:
+            self._enter_run()
             self._open[str(order.path)] = order
             self._outbox.put((self._process, order))
         if self._lost is not None:
             self._give_up(self._lost)
 
+    def _enter_run(self) -> None:
+        """With the first ticket there is a run, and whoever waits in it looks at the lock."""
+        if not self._needed.is_set():
+            self._lock = os.open(self.places.lock, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            self._needed.set()
+
     def _start(self) -> subprocess.Popen[bytes]:
-        assert self._lock is not None
-        with self._places.log.open("ab") as log:
+        with ExitStack() as opened:
+            # Before there is a run nothing is said that the next child would not say again.
+            in_run = self._needed.is_set()
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest_convex_evals.generation.child"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=opened.enter_context(self.places.log.open("ab")) if in_run else subprocess.DEVNULL,
                 bufsize=0,
                 env={name: os.environ[name] for name in _BARE_ENVIRONMENT if name in os.environ},
                 start_new_session=True,
-                pass_fds=[self._lock],
             )
         patience = self._environment.get(PATIENCE)
         greeting = Greeting(
             environment=self._environment,
-            generations=str(self._places.generations),
+            generations=str(self.places.generations),
+            log=str(self.places.log),
+            lock=str(self.places.lock),
             concurrency=self._purchase.concurrency,
             patience=Patience.model_validate_json(patience) if patience else Patience(),
             budget_usd=self._purchase.budget_usd,
@@ -131,8 +146,9 @@ class GenerationClient:
                 event = parse_event(line)
                 if event is not None:
                     self._note(event)
-                    self._on_progress(event)
+                    self.on_progress(event)
             code = process.wait()
+            self._needed.wait()
             with self._guard:
                 if self._closing:
                     return
@@ -156,7 +172,7 @@ class GenerationClient:
                 self._spend = event
 
     def _hopeless(self, code: int) -> Errored | None:
-        log = f"its log is {self._places.log}"
+        log = f"its log is {self.places.log}"
         again = "run the same command again: answers that were stored are not paid twice"
         if code == DISK_EXIT:
             reason = f"the process that calls models could not write an answer and ended; {log}"
@@ -174,7 +190,7 @@ class GenerationClient:
         for order in orders:
             with suppress(OSError):
                 leave_answer(order.path, Answer(trouble=trouble))
-                self._on_progress(
+                self.on_progress(
                     Answered(ticket=str(order.path), model=order.model.name, outcome="trouble", cause=trouble.cause)
                 )
         self._release()
@@ -196,6 +212,7 @@ class GenerationClient:
         """End the child and everything it started."""
         with self._guard:
             self._closing = True
+            self._needed.set()
             process = self._process
             if process.stdin is not None:
                 with suppress(OSError):
@@ -207,6 +224,6 @@ class GenerationClient:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self._outbox.put(None)
-        self._reader.join(_END_S)
+        self._reader.join(_LAST_EVENTS_S)
         self._discard(process)
         self._release()

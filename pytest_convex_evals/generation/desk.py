@@ -55,6 +55,10 @@ class Desk:
         self._purse = Purse(greeting.budget_usd, greeting.spent_usd, 0.0, greeting.unknown_calls)
         self._buyer = Buyer(greeting.environment, greeting.patience, self._store, self._purse, self.say, self._settled)
 
+    def warm_up(self) -> None:
+        """Begin with what takes long, before anybody asks."""
+        self._buyer.warm_up()
+
     @property
     def writing(self) -> bool:
         """An answer that was paid is on its way to the disk."""

@@ -47,6 +47,10 @@ class Greeting(Frozen):
     """Keys, proxies and settings of providers; they come by pipe, so that no process table shows them."""
     generations: str
     """Folder of the generation store."""
+    log: str
+    """Where the child writes what it has to say to people, once there is a run."""
+    lock: str
+    """Held together with the client, once there is a run."""
     concurrency: int
     """Calls in flight per provider."""
     patience: Patience = Patience()

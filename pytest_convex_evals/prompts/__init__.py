@@ -32,19 +32,25 @@ def guidelines_text(experiment: str, custom: str) -> str:
     return (_HERE / "guidelines.md").read_text(encoding="utf-8").strip()
 
 
-def build_prompt(task: str, guidelines: str) -> Prompt:
-    """The prompt for a task, with guidelines unless they are empty."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+class PromptMaker:
+    """Puts tasks into the templates, which are read once."""
 
-    templates = Environment(
-        loader=FileSystemLoader(_HERE),
-        undefined=StrictUndefined,
-        keep_trailing_newline=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 - plain text, not HTML
-    )
-    return Prompt(
-        system=templates.get_template("system.md.j2").render().strip(),
-        user=templates.get_template("user.md.j2").render(task=task.strip(), guidelines=guidelines).strip(),
-    )
+    def __init__(self, guidelines: str) -> None:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        templates = Environment(
+            loader=FileSystemLoader(_HERE),
+            undefined=StrictUndefined,
+            keep_trailing_newline=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            autoescape=False,  # noqa: S701 - plain text, not HTML
+        )
+        self._system = templates.get_template("system.md.j2").render().strip()
+        self._user = templates.get_template("user.md.j2")
+        self._guidelines = guidelines
+
+    def prompt(self, task: str) -> Prompt:
+        """The prompt for a task, with guidelines unless they are empty."""
+        user = self._user.render(task=task.strip(), guidelines=self._guidelines)
+        return Prompt(system=self._system, user=user.strip())

@@ -81,13 +81,15 @@ def test_calls_in_flight_are_shared_by_all_models_of_a_provider_and_held_back_by
         if ask.number == 1 and ask.prompt == "Cell 0.":
             said = {"message": "slow down", "type": "rate_limit_error"}
             return Reply(status=429, error=said, headers={"Retry-After": str(HELD_S)})
-        return Reply(TEXT, delay_s=0.05)
+        # Others are held until the refusal was heard: so somebody is there whom it holds back.
+        return Reply(TEXT, before=lambda: child.wait("waiting", why="rate_limited"))
 
     with Provider(answer) as provider, Child(tmp_path, concurrency=3) as child:
         models = [loopback("a", provider.url), loopback("b", provider.url)]
         paths = [child.ask(models[number % 2], f"Cell {number}.", label=f"{number}") for number in range(10)]
         assert {child.outcome(path) for path in paths} == {("answer", "")}
         assert provider.most_in_flight <= 3
+        child.wait("answered", 10)
         waits = child.told("waiting", why="rate_limited")
         assert any(wait.ticket == str(paths[0]) and wait.seconds >= HELD_S for wait in waits)
         assert any(wait.ticket is None and 0 < wait.seconds <= HELD_S for wait in waits)
@@ -151,7 +153,7 @@ def test_a_model_that_does_not_answer_the_first_cheap_call_is_not_asked_anything
         "there": [("answer", "")] * 2,
     }
     assert (shared.asks("gone", "empty"), len(shared.asks("there"))) == ([], 2)
-    told = {name: [(event.ok, event.cause) for event in child.told("preflight", model=name)] for name in replies}
+    told = {name: [(event.ok, event.cause) for event in child.wait("preflight", model=name)] for name in replies}
     assert told == {"gone": [(False, "unknown_model")], "empty": [(False, "zero_tokens")], "there": [(True, None)]}
     sent = next(ask.body for ask in shared.provider.preflights if ask.model == "there")
     assert [message["role"] for message in sent["messages"]] == ["user"]
@@ -162,6 +164,7 @@ def test_the_budget_is_reserved_before_and_settled_after_over_all_models(tmp_pat
         models = [priced("a", provider.url), priced("b", provider.url)]
         paths = [child.ask(models[number % 2], f"Cell {number}.", label=f"{number}") for number in range(40)]
         outcomes = [child.outcome(path) for path in paths]
+        child.wait("answered", 40)
         # Two calls of 0.1 USD fit at once; each costs 0.0046 USD, until another 0.1 USD is no longer left.
         assert provider.most_in_flight <= 2
         bought = outcomes.count(("answer", ""))
@@ -232,6 +235,7 @@ def test_a_child_that_dies_is_replaced_and_goes_on_with_what_has_no_answer(tmp_p
     with Provider(answer) as provider, Child(tmp_path, concurrency=1) as child:
         paths = [child.ask(loopback("m", provider.url), f"Cell {number}.", label=f"{number}") for number in range(5)]
         wait_until(lambda: any(ask.prompt == "Cell 2." for ask in provider.asks), "the call is there")
+        child.wait("answered", 2)  # a call begins while the answer before it is on its way to the disk
         first = child.client._process.pid
         kill(child)
         assert {child.outcome(path) for path in paths} == {("answer", "")}

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -95,11 +95,11 @@ def test_an_interrupt_in_the_middle_of_a_check_leaves_nothing_running(project: P
     assert "not run: 1 cells have no verdict" in output
 
 
-def interrupt(session: subprocess.Popen[str]) -> str:
+def interrupt(session: subprocess.Popen[str], send: Callable[[int, int], None] = os.killpg) -> str:
     """What Ctrl-C does; all processes of the session must end. Returns the output."""
     started = descendants(session.pid)
     assert started
-    os.killpg(session.pid, signal.SIGINT)
+    send(session.pid, signal.SIGINT)
     output, _ = session.communicate(timeout=120)
     must_be_gone(started)
     assert session.returncode == 2, output
@@ -164,18 +164,24 @@ def test_a_generation_child_that_dies_is_replaced_and_the_session_goes_on(projec
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    ("workers", "send"),
+    [([], os.killpg), (["-n", "2"], os.killpg), (["-n", "2"], os.kill)],
+    ids=["alone", "workers", "only the controller of workers"],
+)
 def test_an_interrupt_keeps_what_was_done_and_leaves_nothing_running(
-    project: Project, held: Held, workers: list[str]
+    project: Project, held: Held, workers: list[str], send: Callable[[int, int], None]
 ) -> None:
     session = project.start("evals", "--models", "gpt-5", "--evals-concurrency", "1", *workers)
     assert held.asked.wait(120)
     wait_until(lambda: verdicts(project) > 0, "the first answer is graded")
-    output = interrupt(session)
+    output = interrupt(session, send)
     done = project.ended(session, output)
     assert list(done.outcomes.values()) == ["passed"]
     assert (done.events[-1]["event"], done.events[-1]["missing"]) == ("run_finished", 2)
     assert "not run: 2 cells have no verdict" in output
+    assert f"--evals-resume {done.runs[0].name[:8]}" in output
+    assert len(list(project.store.glob("generations/*.json"))) == 1
     assert [case.name for case in done.cases if case.properties] == list(done.outcomes)
     assert [case.name for case in done.cases if case.kind == "passed"] == list(done.outcomes)
 

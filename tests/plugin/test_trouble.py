@@ -90,7 +90,7 @@ def test_a_disk_that_is_full_is_an_error_of_the_cell_that_met_it(project: Projec
 
 def test_no_answer_is_bought_that_could_not_be_kept(project: Project) -> None:
     project.suite.add("000-good/001-fine")
-    conftest = LIMITED.format(size=16_000).replace("pytest_runtest_setup(item)", "pytest_sessionstart()")
+    conftest = LIMITED.format(size=16_000).replace("pytest_runtest_setup(item)", "pytest_configure()")
     (project.root / "conftest.py").write_text(conftest, encoding="utf-8")
     with OpenAIServer(lambda _: Reply(answer_text())) as server:
         project.env(OPENAI_BASE_URL=server.url, OPENAI_API_KEY="k")

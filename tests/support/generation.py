@@ -54,7 +54,8 @@ class Child:
             PATIENCE: json.dumps(SHORT | self.patience),
             **self.environment,
         }
-        self.client = GenerationClient(self.places, environment, Purchase(self.concurrency, self.budget), self._hear)
+        self.client = GenerationClient(self.places, environment, Purchase(self.concurrency, self.budget))
+        self.client.on_progress = self._hear
 
     def _hear(self, event: Event) -> None:
         self.on_event(event)
