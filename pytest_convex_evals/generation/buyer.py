@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -82,8 +82,12 @@ class Buyer:
         state: ModelState,
         lane: Lane,
         stop: Callable[[str | None, Fault], None] | None,
+        keep: Callable[[Bought], Awaitable[None]],
     ) -> Bought:
-        """Raises `NotCalledError` when a call will not be made, and `OSError` when its answer could not be kept."""
+        """Raises `NotCalledError` when a call will not be made, and `OSError` when its answer could not be kept.
+
+        An answer is kept before its place is given to another call, so that little is bought that cannot be kept.
+        """
         attempts: list[AttemptRecord] = []
         counted, began = 0, None
         fault = Fault("provider_timeout", "there was no time for a call")
@@ -99,7 +103,7 @@ class Buyer:
                 self._purse.settle(ticket.most_usd, 0.0)
                 lane.leave(answered=False)
                 return Bought(fault=_summed_up(fault, attempts), attempts=tuple(attempts))
-            outcome = await self._attempt(ticket, lane, start, left, tuple(attempts), stop)
+            outcome = await self._attempt(ticket, lane, start, left, tuple(attempts), stop, keep)
             if not isinstance(outcome, _Missed):
                 return outcome
             fault = outcome.fault
@@ -131,6 +135,7 @@ class Buyer:
         left: float,
         before: tuple[AttemptRecord, ...],
         stop: Callable[[str | None, Fault], None] | None,
+        keep: Callable[[Bought], Awaitable[None]],
     ) -> Bought | _Missed:
         from pytest_convex_evals.generation.wire import Exchange
 
@@ -145,6 +150,7 @@ class Buyer:
             if isinstance(result, Bought) and result.generation is not None:
                 record = result.generation.record
                 known, answered, output = record.cost_usd, True, record.output_tokens or 0
+                await keep(result)
             elif isinstance(result, _Missed):
                 sold = exchange.status is None or exchange.status < 400
                 if result.fault.cause == "rate_limited":

@@ -78,7 +78,7 @@ class Desk:
             answer = Answer(generation=key, reused=True)
             if generation is None:
                 bought = await self._buy(ticket, number)
-                answer, generation = await self._keep(ticket, bought)
+                answer, generation = _answer_of(bought), bought.generation
         await self._write(ticket, lambda: leave_answer(Path(ticket.answer), answer))
         self._tell(ticket, answer, generation)
 
@@ -116,11 +116,15 @@ class Desk:
             if state.preflight is None:
                 state.preflight = asyncio.get_running_loop().create_task(self._preflight(ticket, state, lane))
             await asyncio.shield(state.preflight)
-            return await self._buyer.buy(ticket, number, state, lane, self._stop)
+            return await self._buyer.buy(
+                ticket, number, state, lane, self._stop, lambda bought: self._keep(ticket, bought)
+            )
         except NotCalledError as error:
             return Bought(fault=error.fault)
         except OSError as error:
             return Bought(fault=self._disk(error))
+        except GaveUpError:
+            raise
         except Exception as error:  # noqa: BLE001 - a defect in one answer must not take the others with it
             traceback.print_exc()
             return Bought(fault=Fault("generation_child", f"defect while a model was called: {type(error).__name__}"))
@@ -131,7 +135,7 @@ class Desk:
         asked = ticket.model_copy(update={"call": call, "answer": "", "prompt_tokens": 100})
         started = time.monotonic()
         try:
-            bought = await self._buyer.buy(asked, 0, state, lane, None)
+            bought = await self._buyer.buy(asked, 0, state, lane, None, _forget)
             fault = bought.fault if bought.fault is None or bought.fault.cause != "refused" else None
         except NotCalledError as error:
             fault = error.fault
@@ -177,15 +181,11 @@ class Desk:
         self._stop(None, fault)
         return fault
 
-    async def _keep(self, ticket: Ticket, bought: Bought) -> tuple[Answer, Generation | None]:
+    async def _keep(self, ticket: Ticket, bought: Bought) -> None:
+        """A refusal is kept with its cell only: it must not be used for another."""
         generation = bought.generation
-        if bought.fault is not None:
-            return Answer(trouble=bought.fault.errored(), attempts=bought.attempts), None
-        assert generation is not None
-        if bought.refused:
-            return Answer(unstored=generation), generation
-        await self._write(ticket, lambda: self._store.put(generation))
-        return Answer(generation=generation.record.key), generation
+        if generation is not None and not bought.refused:
+            await self._write(ticket, lambda: self._store.put(generation))
 
     async def _write(self, ticket: Ticket, write: Callable[[], None]) -> None:
         """A paid answer is held in memory until it is on disk; meanwhile nothing more is bought."""
@@ -208,3 +208,14 @@ class Desk:
                 await asyncio.sleep(_LOOK_AGAIN_S)
         finally:
             self._writing.discard(ticket.answer)
+
+
+async def _forget(_: Bought) -> None:
+    """What the first cheap call brings is of no use to anybody."""
+
+
+def _answer_of(bought: Bought) -> Answer:
+    if bought.fault is not None:
+        return Answer(trouble=bought.fault.errored(), attempts=bought.attempts)
+    assert bought.generation is not None
+    return Answer(unstored=bought.generation) if bought.refused else Answer(generation=bought.generation.record.key)

@@ -223,6 +223,7 @@ class Provider:
         self.sold: Counter[tuple[str, str]] = Counter()
         """Whole answers by (model, prompt)."""
         self.in_flight = 0
+        """Calls without a first byte: whoever has the last one may be back before it is noticed here."""
         self.most_in_flight = 0
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
@@ -293,11 +294,11 @@ class Provider:
             if reply.before:
                 reply.before()
             self._pause(reply.delay_s)
-            whole = _Writer(handler, ask, reply, self._pause).write()
         finally:
             if ask.number:
                 with self._lock:
                     self.in_flight -= 1
+        whole = _Writer(handler, ask, reply, self._pause).write()
         if whole and ask.number:
             with self._lock:
                 self.sold[ask.model, ask.prompt] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -77,12 +78,16 @@ def test_tickets_are_served_in_the_order_of_need_one_at_a_time_when_that_is_all_
 
 
 def test_calls_in_flight_are_shared_by_all_models_of_a_provider_and_held_back_by_retry_after(tmp_path):
+    asked = itertools.count()
+    refused: list[int] = []
+
     def answer(ask: Ask) -> Reply:
-        if ask.number == 1 and ask.prompt == "Cell 0.":
+        if next(asked) == 0:
+            refused.append(int(ask.prompt.removeprefix("Cell ").removesuffix(".")))
             said = {"message": "slow down", "type": "rate_limit_error"}
             return Reply(status=429, error=said, headers={"Retry-After": str(HELD_S)})
         # Others are held until the refusal was heard: so somebody is there whom it holds back.
-        return Reply(TEXT, before=lambda: child.wait("waiting", why="rate_limited"))
+        return Reply(TEXT, delay_s=0.05, before=lambda: child.wait("waiting", why="rate_limited"))
 
     with Provider(answer) as provider, Child(tmp_path, concurrency=3) as child:
         models = [loopback("a", provider.url), loopback("b", provider.url)]
@@ -91,9 +96,10 @@ def test_calls_in_flight_are_shared_by_all_models_of_a_provider_and_held_back_by
         assert provider.most_in_flight <= 3
         child.wait("answered", 10)
         waits = child.told("waiting", why="rate_limited")
-        assert any(wait.ticket == str(paths[0]) and wait.seconds >= HELD_S for wait in waits)
+        held = paths[refused[0]]
+        assert any(wait.ticket == str(held) and wait.seconds >= HELD_S for wait in waits)
         assert any(wait.ticket is None and 0 < wait.seconds <= HELD_S for wait in waits)
-        record = child.submission(paths[0]).generation
+        record = child.submission(held).generation
         assert [(attempt.cause, attempt.status) for attempt in record.attempts] == [("rate_limited", 429)]
         assert record.attempts[0].waited_s >= HELD_S
 
