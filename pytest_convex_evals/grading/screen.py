@@ -92,9 +92,9 @@ class Stage:
 
     def blank(self) -> None:
         """Take down what is on the screen; a child that does not do that is ended."""
-        if self._child is not None and self._child.used and self._child.alive:
+        if (child := self.showing()) is not None:
             try:
-                self._child.request("clear", {})
+                child.request("clear", {})
             except (AssertionError, Trouble):
                 self.close()
 
@@ -104,6 +104,10 @@ class Stage:
             self.close()
             self._child = ScreenChild(self.toolchain, self.cage, self.backend.relay)
         return self._child
+
+    def showing(self) -> ScreenChild | None:
+        """The process with what was rendered, also when it has died since; None when there is none."""
+        return self._child if self._child is not None and self._child.used and not self._child.closed else None
 
     def bundle(self, path: str, export: str) -> str:
         """The program of a component; one that cannot be bundled fails the check."""
@@ -252,8 +256,8 @@ class Screen:
     # The child
 
     def _ask(self, op: str, **params: Any) -> Any:
-        child = self._stage.child()
-        if op != "render" and not child.used:
+        child = self._stage.child() if op == "render" else self._stage.showing()
+        if child is None:
             raise ScreenError("nothing_rendered", "nothing has been rendered yet")
         return child.request(op, params)
 

@@ -59,6 +59,7 @@ class ScreenChild:
     def __init__(self, toolchain: Toolchain, cage: Cage, relay: Path | None = None) -> None:
         self.used = False
         """Submitted code was given to it."""
+        self.closed = False
         self._ready = False
         self._received, self._stderr = b"", b""
         self._pid: int | None = None
@@ -214,6 +215,7 @@ class ScreenChild:
 
     def close(self) -> None:
         """End it and everything of its process group; first the program, so that its launcher collects it."""
+        self.closed = True
         if self._pid is not None and self.alive:
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.kill(self._pid, signal.SIGKILL)

@@ -162,9 +162,13 @@ def test_whoever_was_loaded_is_to_blame_for_an_exit(child, used, kind):
         made.request("exit", {})
 
 
-def test_a_child_that_others_kill_is_trouble(show, stage):
+@pytest.mark.parametrize("noticed", [False, True], ids=["just now", "a while ago"])
+def test_a_child_that_others_kill_is_trouble(show, stage, noticed):
     screen = show("export default () => <p>fine</p>;")
-    os.killpg(stage.child().process.pid, signal.SIGKILL)
+    process = stage.child().process
+    os.killpg(process.pid, signal.SIGKILL)
+    if noticed:
+        process.wait(30)
     with pytest.raises(Trouble) as caught:
         screen.text()
     assert caught.value.cause == "cage"
