@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -44,10 +43,8 @@ class _Answer:
     headers: Mapping[str, str]
     delay: float
     hang_up: bool
-    together: int = 1
-    """How many requests end the delay when they wait at the same time; 1: nothing but time ends it."""
-    arrivals: Iterator[int] = field(default_factory=lambda: count(1))
-    met: threading.Event = field(default_factory=threading.Event)
+    meeting: threading.Barrier | None = None
+    """Ends the delay as soon as enough requests wait at the same time; None: nothing but time ends it."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -136,7 +133,8 @@ class HttpFixture:
         kind = {"Content-Type": "text/plain; charset=utf-8"}
         if json_body is not None:
             data, kind = json.dumps(json_body).encode(), {"Content-Type": "application/json"}
-        prepared = _Answer(status, data, {**kind, **(headers or {})}, delay, hang_up, together)
+        meeting = threading.Barrier(together) if together > 1 else None
+        prepared = _Answer(status, data, {**kind, **(headers or {})}, delay, hang_up, meeting)
         with self._lock:
             self._answers.setdefault((method.upper(), path), []).append(prepared)
 
@@ -185,21 +183,20 @@ class HttpFixture:
             return
 
     def _wait(self, answer: _Answer) -> None:
-        if answer.together == 1:
+        if answer.meeting is None:
             self._ended.wait(answer.delay)
             return
-        with self._lock:
-            if next(answer.arrivals) >= answer.together:
-                answer.met.set()
-        answer.met.wait(answer.delay)
+        with suppress(threading.BrokenBarrierError):  # whoever waited longest has waited long enough
+            answer.meeting.wait(answer.delay)
 
     def close(self) -> None:
         """Stop; requests that are being delayed end now."""
         self._ended.set()
         with self._lock:
-            for answers in self._answers.values():
-                for answer in answers:
-                    answer.met.set()
+            meetings = [answer.meeting for answers in self._answers.values() for answer in answers]
+        for meeting in meetings:
+            if meeting is not None:
+                meeting.abort()
         if self._server is not None and self._thread is not None:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self._server.server_address[1]), timeout=1):
                 self._thread.join()  # woken by the connection

@@ -21,7 +21,7 @@ PER_RUN = 3 if KILLS < 10 else 8
 def test_whoever_is_killed_whenever_a_resume_makes_it_as_if_nothing_had_happened(tmp_path: Path) -> None:
     ground = Ground.make(tmp_path, SEED)
     draw, done, runs = random.Random(SEED), Counter[str](), 0
-    undisturbed = Disturbed(ground, tmp_path / "undisturbed", draw, workers=False)
+    undisturbed = Disturbed(ground, tmp_path / "undisturbed", draw, workers=True)
     undisturbed.run([])
     expected = verdicts_of(undisturbed.store)
     undisturbed.check(expected)

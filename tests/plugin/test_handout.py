@@ -47,17 +47,17 @@ def test_another_distribution_keeps_its_own_order(suite):
     assert order_of(suite, "--dist", "loadfile") == NAMES
 
 
-@pytest.mark.parametrize(("damage", "workers"), [("", "2"), ("nonsense", ""), ("[]", ""), ('{"a": "b"}', "")])
-def test_a_session_measures_for_the_next_and_mends_what_it_cannot_read(suite, damage, workers):
+@pytest.mark.parametrize("damage", ["", "nonsense", "[]", '{"a": "b"}'])
+def test_a_session_measures_for_the_next_and_mends_what_it_cannot_read(suite, damage):
     remember(suite)
     (suite.root / ".evals" / "durations.json").write_text(damage, encoding="utf-8")
-    assert sorted(order_of(suite, workers=workers)) == NAMES
+    assert sorted(order_of(suite, workers="2")) == NAMES
     known = read_durations(suite.root / ".evals")
     assert {key.partition(" ")[0].partition("/")[2] for key in known} == set(NAMES)
     assert all(seconds > 0 for seconds in known.values())
 
 
-@pytest.mark.parametrize("workers", ["2", "7"])
+@pytest.mark.parametrize("workers", ["2", "4", "8"])
 def test_every_cell_is_graded_once_with_any_number_of_workers(suite, workers):
     assert sorted(order_of(suite, workers=workers)) == NAMES
 

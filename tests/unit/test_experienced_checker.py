@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,7 @@ def test_lint_sees_the_types_of_its_own_submission(submissions):
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_memory_does_not_grow_with_the_number_of_submissions(submissions, worker):
     def resident() -> int:
         pages = Path(f"/proc/{worker._child.process.pid}/statm").read_text(encoding="ascii").split()[1]

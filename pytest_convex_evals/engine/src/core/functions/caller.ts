@@ -63,6 +63,7 @@ export interface CallResult {
 const MAX_RETRIES = 4;
 /** The platform's pauses begin with 100 ms and spread the contenders; here the one that conflicted runs alone, whenever it runs. */
 const FIRST_PAUSE_MS = 2;
+const LONGEST_PAUSE_MS = 2000;
 const MAX_LOST = 5;
 
 export function newRequestId(): string {
@@ -112,7 +113,7 @@ export class Caller {
           }
           if (error instanceof RunnerLost) return this.gaveUp(request, kind, requestId, error.message, startedAt);
           if (!(error instanceof ConflictError) || (attempt >= MAX_RETRIES && hooks.retryForever !== true)) throw error;
-          await new Promise((resolve) => setTimeout(resolve, Math.random() * FIRST_PAUSE_MS * 2 ** attempt));
+          await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS)));
           attempt += 1;
         }
       }

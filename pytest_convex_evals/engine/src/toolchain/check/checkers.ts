@@ -58,7 +58,7 @@ class Experienced {
     return this.programs < MOST_PROGRAMS && own.every((file) => !this.files.has(file.fileName));
   }
 
-  /** Whether all is well with these files; the program uses this checker from now on. */
+  /** Whether something is wrong with these files; the program uses this checker from now on. */
   finds(program: FullProgram, own: readonly Bound[]): boolean {
     this.program = program;
     this.programs += 1;
