@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,14 @@ def test_keeps_notes(app):
     assert [note["text"] for note in app.query("notes:all")] == ["a"]
 """
 KEY = "sk-very-secret"
+A_MOMENT = 50
+"""Looks."""
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
 def test_a_key_is_seen_by_the_provider_and_by_nobody_else(project: Project, workers: list[str]) -> None:
     seen: dict[tuple[int, str], bytes] = {}
+    copies: Counter[int] = Counter()
     ended = threading.Event()
 
     def look() -> None:
@@ -62,7 +66,9 @@ def test_a_key_is_seen_by_the_provider_and_by_nobody_else(project: Project, work
             for pid in descendants(session.pid):
                 with suppress(OSError):
                     command = command_of(pid)
-                    if command != command_of(session.pid):  # else it was forked off a moment ago
+                    copies[pid] += command == command_of(session.pid)
+                    # A process that was forked off looks like its parent for a moment, and only for a moment.
+                    if command != command_of(session.pid) or copies[pid] > A_MOMENT:
                         seen[pid, command] = seen.get((pid, command), b"") or environment_of(pid)
 
     def answer(request: dict[str, Any]) -> Reply:
