@@ -13,7 +13,8 @@ import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { hostFetch, hostStream, REQUEST_STREAM, storageCall, withOwnJson } from "./hostcalls.js";
 import { currentRealm, ModuleStore } from "./modules.js";
 import { NodeRealm } from "./node.js";
-import { dropSpareRealm, exportedFunction, openRealm, prepareRealm } from "./realm.js";
+import type { Realm } from "./realm.js";
+import { closeRealm, dropRealms, exportedFunction, openRealm } from "./realms.js";
 
 /** Submitted Node code may replace or call `process.exit`; the runner's own end does not depend on it. */
 const exitProcess = process.exit.bind(process);
@@ -30,6 +31,8 @@ export interface ActionCall {
   /** The client takes no more of the response. */
   cut: boolean;
   waiting: Map<number, { resolve: (json: string) => void; reject: (message: string, data?: string) => void }>;
+  /** Where it runs, if another call may run there after it. */
+  realm: Realm | null;
 }
 
 /** The call whose code is running, also in callbacks and in promises that nobody awaits. */
@@ -90,7 +93,7 @@ export class ActionRunner {
         break;
       case "forget":
         this.store.clear();
-        dropSpareRealm();
+        dropRealms();
         this.node?.forget();
         break;
       case "start":
@@ -139,7 +142,7 @@ export class ActionRunner {
 
   private async start(id: number, start: StartOptions, payload: string): Promise<void> {
     clock = { now: start.now, at: performance.now(), virtual: start.frozen === true };
-    const call: ActionCall = { id, start, finished: false, nextSyscall: 0, pending: 0, clientGone: new AbortController(), cut: false, waiting: new Map() };
+    const call: ActionCall = { id, start, finished: false, nextSyscall: 0, pending: 0, clientGone: new AbortController(), cut: false, waiting: new Map(), realm: null };
     this.calls.set(id, call);
     if (this.reached !== null) await this.reached;
     await currentCall.run(call, async () => {
@@ -161,7 +164,7 @@ export class ActionRunner {
 
   private async runInRealm(call: ActionCall, payload: string): Promise<void> {
     const { start } = call;
-    const namespace = openRealm(start, {
+    const { realm, namespace } = openRealm(start, {
       now: () => (clock.virtual ? clock.now : clock.now + performance.now() - clock.at),
       sync: (op) => ({ error: `Unknown operation ${op}` }),
       async: (op, json, resolve, reject) => this.syscall(call, op, json, resolve, reject),
@@ -170,6 +173,8 @@ export class ActionRunner {
       js: (op, args, syscall) => storageCall(op, args, syscall),
       fetch: (input, init, syscall) => hostFetch(input, init, syscall),
     }, this.store);
+    // Requests and responses are objects of the host, which may be at work when the call has ended.
+    if (start.what !== "http") call.realm = realm;
     if (start.what === "analyze") {
       this.done(call, describeModule(namespace, start, this.store.get(ModuleStore.id(start.def, start.path, false))?.source ?? ""));
       return;
@@ -219,13 +224,13 @@ export class ActionRunner {
     call.finished = true;
     this.calls.delete(call.id);
     this.send({ t: "done", call: call.id, ok: true, leaked: this.store.leaked }, payload);
-    this.prepare();
+    this.leave(call);
   }
 
-  private prepare(): void {
-    if (this.node !== null) return;
+  /** Once all that the call can still do without an answer has been done. */
+  private leave(call: ActionCall): void {
     setImmediate(() => {
-      if (this.calls.size === 0) prepareRealm(this.store);
+      if (call.waiting.size === 0) closeRealm(call.realm);
     });
   }
 
@@ -235,5 +240,6 @@ export class ActionRunner {
     this.calls.delete(call.id);
     const uncaught = !(this.node !== null && call.start.what === "analyze");
     this.send({ t: "done", call: call.id, ok: false }, JSON.stringify(describeThrown(thrown, this.store.mapper, uncaught)));
+    this.leave(call);
   }
 }

@@ -212,16 +212,17 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
   }
   define("PerformanceEntry", PerformanceEntry);
   define("Performance", Performance);
-  define("performance", new Performance());
+  const measured = new Performance();
+  define("performance", measured);
   define("structuredClone", (value, options) => {
     if (options !== undefined) throw new Error("structuredClone with transfer not supported");
     return host.structuredClone(value);
   });
 
+  const running = new Map();
+  let counter = 0;
   if (host.actions) {
     define("fetch", (input, init) => host.fetch(input, init, asyncCall));
-    const running = new Map();
-    let counter = 0;
     const start = (repeat) => (callback, delay = 0, ...args) => {
       if (typeof callback !== "function") throw new Error("Not implemented: string timers for setTimeout.");
       const id = ++counter;
@@ -252,5 +253,14 @@ export const BOOTSTRAP = String.raw`(function (host, shared) {
     define("clearInterval", () => {});
   }
 
-  return { makeError: (message) => new Error(message), makeTypeError: (message) => new TypeError(message), parseJson: JSON.parse };
+  const reset = () => {
+    timers.clear();
+    measured.clearMarks();
+    measured.clearMeasures();
+    running.clear();
+    counter = 0;
+    // What RegExp.lastMatch and its kind remember.
+    /(?:)/.test("");
+  };
+  return { makeError: (message) => new Error(message), makeTypeError: (message) => new TypeError(message), parseJson: JSON.parse, reset };
 })`;

@@ -47,6 +47,9 @@ const CHARACTERS_PER_WEIGHT = 250_000;
 /** The module graph cannot be run as scripts; a fresh realm must run it as modules. */
 export class NeedsModules extends Error {}
 
+/** Runs a module. */
+export type ModuleFunction = (scope: ModuleScope) => void;
+
 export interface LinkOptions {
   def: string;
   node: boolean;
@@ -57,6 +60,10 @@ export interface LinkOptions {
   /** Names of component definitions, while a config is evaluated. */
   components?: Record<string, string>;
   dynamicImport: "refuse" | "allow";
+  /** The functions of modules in this context, by id. */
+  functions?: Map<string, ModuleFunction>;
+  /** Told when a module may do what the context keeps where nobody sees it. */
+  leavesTraces?(): void;
   /** What `import.meta.url` says; null where there is none. */
   moduleUrl: string | null;
   typeError(message: string): Error;
@@ -102,6 +109,16 @@ async function asModule(namespace: Record<string, unknown>, context: vm.Context)
   return module;
 }
 
+/** The same function for all calls in a context, so that what the compiler has learned about it stays. */
+function functionOf(id: string, script: vm.Script, { context, functions }: LinkOptions): ModuleFunction {
+  let made = functions?.get(id);
+  if (made === undefined) {
+    made = script.runInContext(context as vm.Context) as ModuleFunction;
+    functions?.set(id, made);
+  }
+  return made;
+}
+
 /** Runs a bundled module and what it imports as scripts. Throws NeedsModules before user code could tell the difference. */
 export function evaluateScripts(store: ModuleStore, path: string, options: LinkOptions): Record<string, unknown> {
   const loaded = new Map<string, Record<string, unknown> | null>();
@@ -132,7 +149,8 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
         return value;
       },
     };
-    (script.script.runInContext(options.context as vm.Context) as (scope: ModuleScope) => void).call(undefined, scope);
+    if (script.evaluatesText) options.leavesTraces?.();
+    functionOf(id, script.script, options).call(undefined, scope);
     loaded.set(id, namespace);
     return namespace;
   };
@@ -140,6 +158,7 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
   if (running !== undefined && options.dynamicImport === "allow") {
     const modules = new Map<string, vm.Module>();
     running.dynamicImport = async (specifier, from) => {
+      options.leavesTraces?.();
       const path = specifier.startsWith(".") ? relativeTo(specifier, pathOf(from)) : specifier;
       try {
         return await asModule(evaluate(path), options.context as vm.Context);

@@ -10,7 +10,7 @@ import { describeModule } from "./analyze.js";
 import { PlatformError } from "./failures.js";
 import { hostFetch, storageCall } from "./hostcalls.js";
 import { evaluateModule, ModuleStore } from "./modules.js";
-import { exportedFunction } from "./realm.js";
+import { exportedFunction } from "./realms.js";
 
 /** Namespaces of real modules, and transpiled ones, have a default export of their own. */
 function isEsm(exports: Record<string, unknown>): boolean {

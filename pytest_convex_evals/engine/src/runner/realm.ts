@@ -1,13 +1,13 @@
-/** A fresh context per call, dressed as the platform's default runtime. */
+/** A context, dressed as the platform's default runtime, in which one call runs at a time. */
 
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import vm from "node:vm";
 
 import type { StartOptions } from "../shared/protocol.js";
 import { BOOTSTRAP } from "./bootstrap.js";
-import { PlatformError } from "./failures.js";
 import { inspect } from "./inspect.js";
-import { currentRealm, evaluateModule, evaluateScripts, NeedsModules, type ModuleStore } from "./modules.js";
+import { EXTENT, Inventory, type Extent } from "./inventory.js";
+import { currentRealm, evaluateModule, evaluateScripts, type ModuleFunction, type ModuleStore } from "./modules.js";
 import { Random } from "./random.js";
 import { guardedSubtle } from "./subtle.js";
 
@@ -60,76 +60,83 @@ const FOREIGN = {
 /** What the environment of an evaluation allows beside plain computation. */
 const FORBIDDEN_IN: Partial<Record<StartOptions["what"], string>> = { config: "definition", auth: "auth config file" };
 
-function newContext(): vm.Context {
-  return vm.createContext(vm.constants.DONT_CONTEXTIFY);
+const extent = new vm.Script(EXTENT, { filename: "runtime.js" });
+/** What all realms share, and what host objects inherit from. */
+const OUTSIDE: readonly unknown[] = [...Object.values(SHARED), Object.prototype, Function.prototype];
+
+interface Inside {
+  makeError(message: string): Error;
+  makeTypeError(message: string): Error;
+  parseJson(text: string): unknown;
+  /** Forgets what the runtime remembers for a call. */
+  reset(): void;
 }
 
 export class Realm {
-  readonly context = newContext();
-  private random: Random;
+  readonly context = vm.createContext(vm.constants.DONT_CONTEXTIFY);
+  private random = new Random(0);
   private importing = true;
-  private began = performance.now();
-  /** What was printed at import, before there was a call to print it. */
-  private readonly printed: [level: string, text: string][] = [];
-  private readonly make: { makeError(message: string): Error; makeTypeError(message: string): Error; parseJson(text: string): unknown };
-  /** Its module has been evaluated ahead of the call. */
-  private loaded: { by: StartOptions; namespace: Record<string, unknown> } | null = null;
-  /** Something happened at import that belongs into a call. */
-  isUnfit = false;
+  private began = 0;
+  private readonly inside: Inside;
+  private readonly inventory: Inventory;
+  /** Modules of the deployment as functions of this context; each call runs them anew. */
+  private readonly functions = new Map<string, ModuleFunction>();
+  /** Something was used that may still be at work after the call, or that an inventory does not show. */
+  private isSpent = false;
 
   constructor(
     private start: StartOptions,
-    private host: RealmHost | null,
+    private host: RealmHost,
   ) {
-    this.random = new Random(start.importSeed);
-    const setup = script.runInContext(this.context) as (host: unknown, shared: unknown) => Realm["make"];
-    this.make = setup(this.hostObject(), SHARED);
-    if (host !== null) this.announce();
+    const setup = script.runInContext(this.context) as (host: unknown, shared: unknown) => Inside;
+    this.inside = setup(this.hostObject(), SHARED);
+    this.inventory = new Inventory(extent.runInContext(this.context) as Extent, OUTSIDE);
+    this.begin(start, host);
   }
 
-  /** Gives a realm that was made ahead to a call; false when it was made for something else. */
-  adopt(start: StartOptions, host: RealmHost): boolean {
-    const by = this.loaded?.by;
-    if (this.isUnfit || isActionKind(start.what) !== this.isAction || (by !== undefined && !isSameImport(by, start))) return false;
+  /** A call takes the realm. */
+  begin(start: StartOptions, host: RealmHost): void {
     this.start = start;
     this.host = host;
+    this.importing = true;
+    this.random = new Random(start.importSeed);
     this.began = performance.now();
-    if (by === undefined) this.random = new Random(start.importSeed);
-    this.announce();
-    for (const [level, text] of this.printed.splice(0)) host.log(level, text);
+    const running = currentRealm.getStore();
+    if (running !== undefined) running.parseJson = this.inside.parseJson;
+  }
+
+  /** After a call of which nothing can run any more: whether another one would find the realm as this one did. */
+  isAsNew(): boolean {
+    if (this.isSpent || !this.inventory.isUntouched()) return false;
+    this.inside.reset();
     return true;
   }
 
-  private announce(): void {
-    const running = currentRealm.getStore();
-    if (running !== undefined) running.parseJson = this.make.parseJson;
+  /** Actions and the others have different runtimes. */
+  serves(start: StartOptions): boolean {
+    return isActionKind(start.what) === this.isAction;
   }
 
   private get isAction(): boolean {
     return isActionKind(this.start.what);
   }
 
-  /** Ahead of a call there is nobody to ask. */
-  private get caller(): RealmHost {
-    if (this.host === null) {
-      this.isUnfit = true;
-      throw this.make.makeError("unsupported at import time");
-    }
-    return this.host;
+  private print(level: string, text: string): void {
+    if (FORBIDDEN_IN[this.start.what] === undefined && this.start.what !== "schema") this.host.log(level, text);
   }
 
-  private print(level: string, text: string): void {
-    if (FORBIDDEN_IN[this.start.what] !== undefined || this.start.what === "schema") return;
-    if (this.host === null) this.printed.push([level, text]);
-    else this.host.log(level, text);
+  /** What goes on outside the context, at its own pace. */
+  private outside<T>(made: T): T {
+    this.isSpent = true;
+    return made;
   }
 
   private hostObject(): Record<string, unknown> {
     return {
       foreign: FOREIGN,
-      pending: (work: Promise<unknown>) => this.caller.pending(work),
+      pending: (work: Promise<unknown>) => this.outside(this.host.pending(work)),
       lazyNames: LAZY,
-      lazy: (name: (typeof LAZY)[number]): unknown => (name === "Response" ? (lenientResponse ??= makeLenientResponse()) : globalThis[name]),
+      lazy: (name: (typeof LAZY)[number]): unknown => this.outside(name === "Response" ? (lenientResponse ??= makeLenientResponse()) : globalThis[name]),
       actions: this.isAction,
       now: () => Math.floor(this.now()),
       realNow: () => performance.now(),
@@ -140,27 +147,27 @@ export class Realm {
       log: (level: string, args: unknown[]) => this.print(level, args.map((arg) => inspect(arg)).join(" ")),
       logText: (level: string, text: string) => this.print(level, text),
       inspectAll: (args: unknown[]) => args.map((arg) => inspect(arg)).join(" "),
-      sync: (op: string, json: string): Answer => (this.importing ? { error: this.importRefusal(op) } : this.caller.sync(op, json)),
+      sync: (op: string, json: string): Answer => (this.importing ? { error: this.importRefusal(op) } : this.host.sync(op, json)),
       async: (op: string, json: string, resolve: (json: string) => void, reject: (message: string, data?: string) => void) => {
         if (this.importing) reject(this.importRefusal(op));
-        else this.caller.async(op, json, resolve, reject);
+        else this.host.async(op, json, resolve, reject);
       },
       js: (op: string, args: Record<string, unknown>, call: AsyncCall) => {
-        if (this.importing) throw this.make.makeError(this.importRefusal(op));
-        const { js } = this.caller;
-        if (js === undefined) throw this.make.makeError(`Unknown JS operation ${op}`);
-        return js(op, args, call);
+        if (this.importing) throw this.inside.makeError(this.importRefusal(op));
+        const { js } = this.host;
+        if (js === undefined) throw this.inside.makeError(`Unknown JS operation ${op}`);
+        return this.outside(js(op, args, call));
       },
       fetch: (input: unknown, init: unknown, call: AsyncCall) => {
-        if (this.importing) return Promise.reject(this.make.makeError("fetch() unsupported at import time"));
-        return (this.caller.fetch as NonNullable<RealmHost["fetch"]>)(input, init, call);
+        if (this.importing) return Promise.reject(this.inside.makeError("fetch() unsupported at import time"));
+        return this.outside((this.host.fetch as NonNullable<RealmHost["fetch"]>)(input, init, call));
       },
       refusal: (what: string) =>
         this.importing ? `${what} unsupported at import time` : `Can't use ${what} in queries and mutations. Please consider using an action. See https://docs.convex.dev/functions/actions for more details.`,
       subtle: guardedSubtle(
         this.isAction ? null : () => (this.importing ? "Cannot use cryptographic randomness at import time" : "Can't use cryptographic randomness in queries and mutations. Please consider using an action."),
-        (message) => this.make.makeError(message),
-        (work) => this.caller.pending(work),
+        (message) => this.inside.makeError(message),
+        (work) => this.outside(this.host.pending(work)),
       ),
       performanceNow: () => {
         this.refuseIn("Performance");
@@ -173,7 +180,7 @@ export class Realm {
 
   private now(): number {
     this.refuseIn("Date");
-    return this.importing && this.start.what !== "schema" ? this.start.importNow : this.caller.now();
+    return this.importing && this.start.what !== "schema" ? this.start.importNow : this.host.now();
   }
 
   private randomness(what: string): Random {
@@ -183,7 +190,7 @@ export class Realm {
 
   private refuseIn(what: string): void {
     const where = FORBIDDEN_IN[this.start.what];
-    if (where !== undefined) throw this.make.makeError(`${what} unsupported when evaluating ${where}`);
+    if (where !== undefined) throw this.inside.makeError(`${what} unsupported when evaluating ${where}`);
   }
 
   private readEnv(name: string): { value?: string; error?: string } {
@@ -205,107 +212,26 @@ export class Realm {
 
   /** Evaluates a module; afterwards the realm is out of the import phase. May throw NeedsModules, then another realm is needed. */
   load(store: ModuleStore, asModules: boolean): Record<string, unknown> {
-    const namespace = this.loaded?.namespace ?? this.evaluate(store, asModules);
-    this.importing = false;
-    this.random = new Random(this.start.seed);
-    return namespace;
-  }
-
-  /** Evaluates the module of a call that has been, for the next one like it. */
-  loadAhead(store: ModuleStore): void {
-    try {
-      this.loaded = { by: this.start, namespace: this.evaluate(store, false) };
-    } catch {
-      this.isUnfit = true;
-    }
-  }
-
-  private evaluate(store: ModuleStore, asModules: boolean): Record<string, unknown> {
     const { start } = this;
     const evaluate = asModules ? evaluateModule : evaluateScripts;
-    return evaluate(store, start.path, {
+    const namespace = evaluate(store, start.path, {
       def: start.def,
       node: false,
       context: this.context,
+      functions: this.functions,
       external: () => null,
       moduleUrl: null,
       ...(start.components === undefined ? {} : { components: start.components }),
       dynamicImport: this.isAction ? "allow" : "refuse",
-      typeError: (message) => this.make.makeTypeError(message),
+      leavesTraces: () => (this.isSpent = true),
+      typeError: (message) => this.inside.makeTypeError(message),
     });
+    this.importing = false;
+    this.random = new Random(start.seed);
+    return namespace;
   }
 }
 
 function isActionKind(what: StartOptions["what"]): boolean {
   return what === "action" || what === "http";
-}
-
-/** Whether a module evaluated for one call is what it would be for the other. */
-function isSameImport(one: StartOptions, other: StartOptions): boolean {
-  const names = Object.keys(one.env);
-  return (
-    AHEAD.includes(other.what) &&
-    one.def === other.def &&
-    one.path === other.path &&
-    one.importSeed === other.importSeed &&
-    one.importNow === other.importNow &&
-    names.length === Object.keys(other.env).length &&
-    names.every((name) => one.env[name] === other.env[name])
-  );
-}
-
-/** Modules of the usual outline; configs, schemas and auth configs are few and may be of another. */
-const BUNDLES: readonly StartOptions["what"][] = ["query", "mutation", "action", "http", "analyze"];
-
-/** Calls that often come in rows, and whose modules are therefore evaluated ahead. */
-const AHEAD: readonly StartOptions["what"][] = ["query", "mutation"];
-
-let spare: Realm | null = null;
-let latest: { start: StartOptions; isRepeated: boolean } | null = null;
-
-/**
- * Makes a realm ahead of need, while the runner has nothing to do; after two calls of one module, with that module evaluated.
- * Returns whether it did.
- */
-export function prepareRealm(store: ModuleStore): boolean {
-  if (latest === null || spare !== null) return false;
-  spare = new Realm(latest.start, null);
-  if (latest.isRepeated) spare.loadAhead(store);
-  return true;
-}
-
-/** What was made ahead is no good: a module left something that fails, or modules have changed. */
-export function dropSpareRealm(): void {
-  spare = null;
-  latest = null;
-}
-
-function takeRealm(start: StartOptions, host: RealmHost): Realm {
-  const ahead = spare;
-  spare = null;
-  return ahead?.adopt(start, host) === true ? ahead : new Realm(start, host);
-}
-
-/** A realm with its module evaluated, as scripts where that is possible, else as real modules. */
-export function openRealm(start: StartOptions, host: RealmHost, store: ModuleStore): Record<string, unknown> {
-  if (BUNDLES.includes(start.what)) {
-    try {
-      const namespace = takeRealm(start, host).load(store, false);
-      latest = { start, isRepeated: latest !== null && AHEAD.includes(start.what) && isSameImport(latest.start, start) };
-      return namespace;
-    } catch (error) {
-      latest = null;
-      if (!(error instanceof NeedsModules)) throw error;
-    }
-  }
-  return new Realm(start, host).load(store, true);
-}
-
-/** The registered function under an export name. */
-export function exportedFunction(namespace: Record<string, unknown>, path: string, name: string): Record<string, unknown> {
-  const found = namespace[name];
-  if ((typeof found !== "object" && typeof found !== "function") || found === null) {
-    throw new PlatformError(`Couldn't find "${name}" in module "${path}".`);
-  }
-  return found as Record<string, unknown>;
 }

@@ -3,7 +3,7 @@
  *
  * Node never frees a context in which a `SourceTextModule` was compiled, and compiles a module again for each context. The CLI's
  * bundles have a simple outline (imports first, one export clause last), so a module is turned into a function that is compiled
- * once and run in each fresh context. Exports stay live through getters; imported bindings are read once, so modules whose exports
+ * once and run for each call. Exports stay live through getters; imported bindings are read once, so modules whose exports
  * change after evaluation are refused here and take the ordinary way.
  */
 
@@ -18,6 +18,8 @@ export interface ScriptImport {
 export interface ScriptModule {
   script: vm.Script;
   imports: ScriptImport[];
+  /** It may declare variables of the context that are no properties of anything. */
+  evaluatesText: boolean;
 }
 
 /** What a module function gets: where to put its exports, where to take its imports. */
@@ -124,7 +126,7 @@ export function compileScript(source: string, identifier: string, onDynamicImpor
       columnOffset: -prefix.length,
       importModuleDynamically: ((specifier: string) => onDynamicImport(specifier, identifier)) as NonNullable<vm.ScriptOptions["importModuleDynamically"]>,
     });
-    return { script, imports };
+    return { script, imports, evaluatesText: /(?<![\w$.])eval(?![\w$])/.test(body) };
   } catch {
     return null;
   }

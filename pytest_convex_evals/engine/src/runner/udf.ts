@@ -11,7 +11,8 @@ import { describeModule } from "./analyze.js";
 import { flush, queue, receive } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { ModuleStore } from "./modules.js";
-import { dropSpareRealm, exportedFunction, openRealm, prepareRealm, type Answer } from "./realm.js";
+import type { Answer, Realm } from "./realm.js";
+import { closeRealm, dropRealms, exportedFunction, openRealm } from "./realms.js";
 
 interface Call {
   id: number;
@@ -24,6 +25,7 @@ interface Call {
   ahead: Map<string, string[]>;
   /** Promises of the host that will wake the realm. */
   hostWork: number;
+  realm: Realm | null;
 }
 
 /** Turns of the event loop granted to host promises when a call has nothing else to wait for. */
@@ -37,7 +39,6 @@ let stepOf = 0;
 export function runTransactional(): void {
   process.on("unhandledRejection", (reason) => {
     if (current !== null) fail(current, reason);
-    else dropSpareRealm();
   });
   queue({ t: "ready" });
   flush();
@@ -53,6 +54,7 @@ function turn(): void {
 /** Ends the step once the call is finished, waits for the core, or has had its chance to be woken by the host. */
 function settle(turns: number): void {
   const call = current;
+  let ended: Realm | null = null;
   if (call !== null && call.waiting.size === 0) {
     if (call.hostWork > 0 || (call.state === "running" && turns < IDLE_TURNS)) {
       setImmediate(() => settle(turns + 1));
@@ -60,13 +62,13 @@ function settle(turns: number): void {
     }
     if (call.state === "running") fail(call, new PlatformError("Returned promise will never resolve"));
     calls.delete(call.id);
+    ended = call.realm;
   }
   queue({ t: "yield", call: stepOf, leaked: store.leaked });
   current = null;
   flush();
-  // What a module does at import comes to its end before a call is there that could be blamed for it.
-  if (calls.size === 0 && prepareRealm(store)) setImmediate(turn);
-  else turn();
+  closeRealm(ended);
+  turn();
 }
 
 /** Handles one frame. Returns whether JavaScript of a call now runs. */
@@ -81,7 +83,7 @@ function handle(frame: Frame): boolean {
       return false;
     case "forget":
       store.clear();
-      dropSpareRealm();
+      dropRealms();
       return false;
     case "drop":
       calls.delete(header["call"] as number);
@@ -110,7 +112,7 @@ function resolveSyscall(header: Record<string, unknown>, payload: string): boole
 }
 
 function startCall(id: number, start: StartOptions, payload: string): void {
-  const call: Call = { id, start, state: "running", nextSyscall: 0, waiting: new Map(), ahead: new Map(), hostWork: 0 };
+  const call: Call = { id, start, state: "running", nextSyscall: 0, waiting: new Map(), ahead: new Map(), hostWork: 0, realm: null };
   calls.set(id, call);
   current = call;
   try {
@@ -122,7 +124,7 @@ function startCall(id: number, start: StartOptions, payload: string): void {
 
 function run(call: Call, payload: string): void {
   const { start } = call;
-  const namespace = openRealm(start, {
+  const { realm, namespace } = openRealm(start, {
     now: () => start.now,
     sync: (op, json) => syncSyscall(call, op, json),
     async: (op, json, resolve, reject) => {
@@ -139,6 +141,7 @@ function run(call: Call, payload: string): void {
       }
     },
   }, store);
+  call.realm = realm;
   if (start.what !== "query" && start.what !== "mutation") {
     const source = store.get(ModuleStore.id(start.def, start.path, false))?.source ?? "";
     succeed(call, describeModule(namespace, start, source));
