@@ -61,7 +61,7 @@ def figures() -> Iterator[str]:
         cold = [_cold(folder / "cold" / item.name, item, toolchain) for item in evals]
         yield f"grading speed-up: {median(one.wall_s for one in cold) / median(warm_s.values()):.0f} x"
         yield f"grading cpu ratio: {sum(one.cpu_s for one in cold) / len(cold) / warm_cpu:.0f} x"
-        session = _session(folder / "suite", evals, _CELLS)
+        session, _ = _session(folder / "suite", evals, _CELLS, ["-n", _WORKERS])
         per_cell = session.cpu_s / _CELLS
         cores = len(os.sched_getaffinity(0))
         _progress(f"  {_CELLS} cells: {session.wall_s:.1f} s, {per_cell:.2f} CPU s per cell")
@@ -81,8 +81,9 @@ def _environment(**more: str) -> dict[str, str]:
 def _graded(folder: Path, arguments: list[str], expected: int, watch: tuple[str, ...] = ()) -> tuple[Cost, list[Any]]:
     """A session of reference cells that all pass, and its records."""
     store = folder / "store"
+    folder.mkdir(parents=True)
     command = [sys.executable, "-m", "pytest", *arguments, "--models", "reference", "-q", "--evals-dir", str(store)]
-    cost = measure(command, ROOT if "evals" in arguments else folder, _environment(), watch)
+    cost = measure(command, folder, _environment(), watch)
     (journal,) = store.glob("runs/*/journal.jsonl")
     events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     records = [event["record"] for event in events if event["event"] == "cell_finished"]
@@ -93,26 +94,26 @@ def _graded(folder: Path, arguments: list[str], expected: int, watch: tuple[str,
 
 def _warm(folder: Path, evals: list[Eval]) -> tuple[dict[str, float], float]:
     """Seconds per eval in one lane (medians), and processor seconds per cell: what more cells cost more."""
-    folder.mkdir(parents=True)
-    chosen = ["evals", "-k", " or ".join(item.name for item in evals)]
-    few = _graded(folder / "few", [*chosen, "--evals-repeats", "2"], 2 * len(evals))[0]
-    many, records = _graded(
-        folder / "many", [*chosen, "--evals-repeats", str(_WARM_REPEATS)], _WARM_REPEATS * len(evals)
-    )
+    few = _lane(folder / "few", evals, 2)[0]
+    many, records = _lane(folder / "many", evals, _WARM_REPEATS)
     cpu = (many.cpu_s - few.cpu_s) / ((_WARM_REPEATS - 2) * len(evals))
-    seconds = {
-        item.name: median(record["grading_s"] for record in records if record["name"] == item.name) for item in evals
-    }
+    seconds = {}
     for item in evals:
+        ours = [record for record in records if record["name"].endswith(item.name[3:])]
+        seconds[item.name] = median(record["grading_s"] for record in ours)
         steps: dict[str, list[float]] = {}
-        for record in records:
-            if record["name"] == item.name:
-                for step in record["steps"]:
-                    steps.setdefault(step["name"], []).append(step["duration_s"])
+        for record in ours:
+            for step in record["steps"]:
+                steps.setdefault(step["name"], []).append(step["duration_s"])
         shown = ", ".join(f"{name} {median(values) * 1000:.0f}" for name, values in steps.items())
         _progress(f"  warm {item.name}: {seconds[item.name]:.2f} s ({shown} ms)")
     _progress(f"  warm: {cpu:.2f} CPU s per cell")
     return seconds, cpu
+
+
+def _lane(folder: Path, evals: list[Eval], each: int) -> tuple[Cost, list[Any]]:
+    """A session without workers over several copies of each eval."""
+    return _session(folder, evals, each * len(evals), [])
 
 
 def _cold(folder: Path, item: Eval, toolchain: Toolchain) -> Cost:
@@ -163,20 +164,23 @@ def _bun(toolchain: Toolchain) -> Path:
 
 
 def _suite(folder: Path, evals: list[Eval], cells: int) -> None:
-    """As many evals as there are cells, each a copy of one of ours."""
+    """As many evals as there are cells, each a copy of one of ours; no two have the same sources, as in life."""
     (folder / "suite").mkdir(parents=True)
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     for number in range(cells):
         item = evals[number % len(evals)]
         target = folder / "suite" / f"{number // 12:03}-part" / f"{number:03}-{item.name[4:]}"
         shutil.copytree(item.root, target, ignore=shutil.ignore_patterns("wrong"))
+        for path in target.glob("answer/**/*.ts*"):
+            if path.suffix in {".ts", ".tsx"} and "_generated" not in path.parts:
+                path.write_text(f"{path.read_text(encoding='utf-8')}// {number}\n", encoding="utf-8")
 
 
-def _session(folder: Path, evals: list[Eval], cells: int) -> Cost:
+def _session(folder: Path, evals: list[Eval], cells: int, workers: list[str]) -> tuple[Cost, list[Any]]:
     _suite(folder, evals, cells)
     # The references of the copies are analysed first: that happens once per eval, not once per session.
     _graded(folder / "first", [str(folder / "suite"), "-n", _WORKERS], cells)
-    return _graded(folder / "second", [str(folder / "suite"), "-n", _WORKERS], cells)[0]
+    return _graded(folder / "second", [str(folder / "suite"), *workers], cells)
 
 
 def _long_session(folder: Path, evals: list[Eval]) -> Iterator[str]:
