@@ -1,34 +1,20 @@
 /** One window at a time with one mounted component in it, and a record of what it printed and threw. */
-import { createRequire } from "node:module";
-import { Script, type Context } from "node:vm";
+import { Script } from "node:vm";
 
 import { ENVIRONMENT, MOUNT } from "../toolchain/client/entry.js";
+import { JSDOM, VirtualConsole, type Dom } from "./packages.js";
 import { PRELUDE, type HostParts, type Timers } from "./prelude.js";
 import { Refusal, words } from "./protocol.js";
 import { allowPorts, setOnline } from "./reach.js";
-
-interface Dom {
-  window: Window & typeof globalThis & Record<string, unknown>;
-  getInternalVMContext(): Context;
-}
-
-interface VirtualConsole {
-  on(event: string, listener: (...args: unknown[]) => void): void;
-}
-
-const { JSDOM, VirtualConsole } = createRequire(import.meta.url)("jsdom") as {
-  JSDOM: new (html: string, options: Record<string, unknown>) => Dom;
-  VirtualConsole: new () => VirtualConsole;
-};
 
 const PAGE = '<!doctype html><html lang="en"><head><title>app</title></head><body><div id="root"></div></body></html>';
 const KEPT = 100;
 const KEPT_TEXT = 2_000;
 const PRINTING = ["debug", "error", "info", "log", "warn"];
-const CLASSES = {
-  AbortController, AbortSignal, FormData, Headers, Request, Response, TextDecoder, TextEncoder,
-  ReadableStream, TransformStream, WritableStream, structuredClone,
-}; // prettier-ignore
+const CLASSES = [
+  "AbortController", "AbortSignal", "FormData", "Headers", "Request", "Response", "TextDecoder", "TextEncoder",
+  "ReadableStream", "TransformStream", "WritableStream", "structuredClone",
+] as const; // prettier-ignore
 
 export interface Play {
   /** The bundled program. */
@@ -68,6 +54,7 @@ export class Stage {
     this.timers = prelude({
       fetch: (url, init) => fetch(url as string, init as RequestInit),
       classes: CLASSES,
+      classOf: (name) => (globalThis as Record<string, unknown>)[name],
       said: (kind, text) => this.print(kind, text),
     });
     dom.window[ENVIRONMENT] = dom.window.JSON.parse(JSON.stringify(play.environment));
