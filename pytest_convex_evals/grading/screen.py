@@ -14,6 +14,7 @@ is `Trouble`.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,15 @@ class Element:
     disabled: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The program of a component."""
+
+    source: str
+    digest: str
+    """What a child that has the program already knows it by."""
+
+
 @dataclass(slots=True)
 class Stage:
     """The screens of one cell: bundles are kept, and one child serves all checks as long as it lives."""
@@ -82,7 +92,7 @@ class Stage:
     backend: Deployment
     cage: Cage
     """What components run in."""
-    _bundles: dict[tuple[str, str], str] = field(default_factory=dict)
+    _bundles: dict[tuple[str, str], Bundle] = field(default_factory=dict)
     _child: ScreenChild | None = None
 
     def screen(self) -> Screen:
@@ -109,7 +119,7 @@ class Stage:
         """The process with what was rendered, also when it has died since; None when there is none."""
         return self._child if self._child is not None and self._child.used and not self._child.closed else None
 
-    def bundle(self, path: str, export: str) -> str:
+    def bundle(self, path: str, export: str) -> Bundle:
         """The program of a component; one that cannot be bundled fails the check."""
         known = self._bundles.get((path, export))
         if known is None:
@@ -124,7 +134,8 @@ class Stage:
             errors = self.worker.request("bundleClient", params, deadline_s=BUNDLE_S)["errors"]
             if errors:
                 raise AssertionError(f"{path} cannot be bundled:\n" + "\n".join(errors))
-            known = out.read_text(encoding="utf-8")
+            program = out.read_bytes()
+            known = Bundle(program.decode(), hashlib.sha256(program).hexdigest())
             self._bundles[path, export] = known
         return known
 
@@ -146,20 +157,22 @@ class Screen:
     ) -> None:
         """Mount a component; offline, the deployment does not answer before `go_online`."""
         child = self._stage.child()  # it starts while the bundle is made
-        source = self._stage.bundle(path, export)
+        bundle = self._stage.bundle(path, export)
         backend = self._stage.backend
         ports = [port for url in (backend.url, backend.site_url) if (port := urlsplit(url).port) is not None]
         mode = {"MODE": "development", "NODE_ENV": "development", "BASE_URL": "/"}
         child.start()
         thrown = self._ask(
             "render",
-            source=source,
+            program=bundle.digest,
+            source=None if bundle.digest in child.programs else bundle.source,
             url=backend.url,
             ports=ports,
             props=dict(props or {}),
             environment=mode | dict.fromkeys(_VARIABLES, backend.url),
             online=online,
         )
+        child.programs.add(bundle.digest)
         if thrown:
             raise AssertionError(f"{path} failed to render: {'; '.join(map(str, thrown))}")
 

@@ -61,6 +61,8 @@ class ScreenChild:
     def __init__(self, toolchain: Toolchain, cage: Cage, relay: Path | None = None) -> None:
         self.used = False
         """Submitted code was given to it."""
+        self.programs: set[str] = set()
+        """Digests of the programs that it has rendered, and need not be sent again."""
         self.closed = False
         self._ready = False
         self._received, self._stderr = b"", b""

@@ -17,8 +17,10 @@ const CLASSES = [
 ] as const; // prettier-ignore
 
 export interface Play {
-  /** The bundled program. */
-  source: string;
+  /** The name of the bundled program. */
+  program: string;
+  /** Its source, the first time. */
+  source: string | null;
   url: string;
   /** Ports of the deployment. */
   ports: number[];
@@ -34,6 +36,7 @@ export class Stage {
   readonly errors: string[] = [];
   /** What was printed. */
   readonly printed: string[] = [];
+  private readonly programs = new Map<string, Script>();
   private dom: Dom | undefined;
   private timers: Timers | undefined;
   private unmount: (() => void) | undefined;
@@ -60,7 +63,7 @@ export class Stage {
     dom.window[ENVIRONMENT] = dom.window.JSON.parse(JSON.stringify(play.environment));
     const props: unknown = dom.window.JSON.parse(JSON.stringify(play.props));
     try {
-      new Script(play.source, { filename: "app.js" }).runInContext(context);
+      this.programOf(play).runInContext(context);
       const mount = dom.window[MOUNT] as Mount;
       delete dom.window[MOUNT];
       const container = dom.window.document.getElementById("root") as HTMLElement;
@@ -94,6 +97,16 @@ export class Stage {
   threw(error: unknown): void {
     const said = words(error);
     if (this.errors.length < KEPT && !this.errors.includes(said)) this.errors.push(said);
+  }
+
+  /** Compiled once; every window runs it afresh. */
+  private programOf({ program, source }: Play): Script {
+    const known = this.programs.get(program);
+    if (known !== undefined) return known;
+    if (source === null) throw new Refusal("unknown_program", `there is no program ${program}`);
+    const made = new Script(source, { filename: "app.js" });
+    this.programs.set(program, made);
+    return made;
   }
 
   private print(kind: string, text: string): void {
