@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 WAIT_S = 10.0
 BUNDLE_S = 60.0
-_EVERY_S = 0.02
+_REST_S = (0.02, 0.1)
+"""How long a wait rests when nothing changes on the screen, at first and at most."""
+_BREATH_S = 0.002
+"""Between two looks at a screen that changes all the time."""
 _SHOWN = 1_500
 _VARIABLES = ("VITE_CONVEX_URL", "NEXT_PUBLIC_CONVEX_URL", "REACT_APP_CONVEX_URL", "PUBLIC_CONVEX_URL", "CONVEX_URL")
 
@@ -92,6 +95,8 @@ class Stage:
     backend: Deployment
     cage: Cage
     """What components run in."""
+    start: Callable[[Path | None], ScreenChild] | None = None
+    """Gives a child that has run nothing yet; None to start one when it is needed."""
     _bundles: dict[tuple[str, str], Bundle] = field(default_factory=dict)
     _child: ScreenChild | None = None
 
@@ -112,7 +117,8 @@ class Stage:
         """The process that runs submitted components; a new one when the last one is gone."""
         if self._child is None or not self._child.alive:
             self.close()
-            self._child = ScreenChild(self.toolchain, self.cage, self.backend.relay)
+            relay = self.backend.relay
+            self._child = self.start(relay) if self.start else ScreenChild(self.toolchain, self.cage, relay)
         return self._child
 
     def showing(self) -> ScreenChild | None:
@@ -291,11 +297,14 @@ class Screen:
 
     def _wait(self, look: Callable[[], _Found], failure: Callable[[], str], seconds: float) -> _Found:
         deadline = time.monotonic() + seconds
+        rest, longest = _REST_S
         while not (found := look()):
             if time.monotonic() >= deadline:
                 self._stage.backend.prove_alive()
                 raise AssertionError(f"{failure()} (waited {seconds:g} s); {self._situation()}")
-            time.sleep(_EVERY_S)
+            time.sleep(_BREATH_S)
+            self._ask("rest", seconds=max(0.0, min(rest, deadline - time.monotonic())))
+            rest = min(rest * 1.5, longest)
         return found
 
     def _situation(self) -> str:

@@ -35,6 +35,7 @@ const operations: ReadonlyMap<string, Operation> = new Map<string, Operation>([
   ["elements", (params) => found(params).map((element) => seen(element, String(params.role)))],
   ["html", () => stage.body.innerHTML.slice(0, MOST_HTML)],
   ["said", () => ({ errors: stage.errors, printed: stage.printed })],
+  ["rest", (params) => stage.rest(Number(params.seconds))],
   ["online", (params) => setOnline(params.online === true)],
   ["timers", (params) => stage.holdTimers(params.held === true)],
   ["click", async (params) => userOf(stage.body).click(only(found(params), String(params.role), nameIn(params)))],

@@ -40,10 +40,13 @@ export class Stage {
   private dom: Dom | undefined;
   private timers: Timers | undefined;
   private unmount: (() => void) | undefined;
+  private changed = false;
+  private awaken: (() => void) | undefined;
 
   /** The document of the mounted component. */
   get body(): HTMLElement {
     if (this.dom === undefined) throw new Refusal("nothing_rendered", "nothing has been rendered yet");
+    this.changed = false;
     return this.dom.window.document.body;
   }
 
@@ -88,6 +91,18 @@ export class Stage {
     this.errors.length = this.printed.length = 0;
   }
 
+  /** Until the document differs from what was last looked at, or the time is over. A page that hides its changes is looked at later. */
+  async rest(seconds: number): Promise<void> {
+    if (this.changed) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.awaken = resolve;
+      timer = setTimeout(resolve, seconds * 1_000);
+    });
+    clearTimeout(timer);
+    this.awaken = undefined;
+  }
+
   holdTimers(held: boolean): void {
     if (held) this.timers?.hold();
     else this.timers?.release();
@@ -129,6 +144,11 @@ export class Stage {
       virtualConsole,
     });
     dom.window.addEventListener("error", (event) => this.threw((event as ErrorEvent).error));
+    const watch = new dom.window.MutationObserver(() => {
+      this.changed = true;
+      this.awaken?.();
+    });
+    watch.observe(dom.window.document, { subtree: true, childList: true, characterData: true, attributes: true });
     this.dom = dom;
     return dom;
   }
