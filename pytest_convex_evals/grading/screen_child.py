@@ -36,8 +36,6 @@ ANSWER_S = 30.0
 LIFE_CPU_S = 120
 """Processor time of a child; it ends by itself even when nobody is left to end it."""
 HEAP_MB = 512
-_YOUNG_HEAP = "--min-semi-space-size=32"
-"""Megabytes; most of what a page makes is gone before they are full."""
 MAX_ANSWER = 4 * 2**20
 _STDERR_KEPT = 8_000
 _LOOK_S = 0.25
@@ -79,7 +77,6 @@ class ScreenChild:
             "--permission",
             *SNAPSHOT_FLAGS,
             f"--max-old-space-size={HEAP_MB}",
-            _YOUNG_HEAP,
             *entry,
             *([_RELAY] if relay is not None else []),
         ]
