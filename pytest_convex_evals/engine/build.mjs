@@ -1,5 +1,6 @@
 // Bundles the Node part: node build.mjs SOURCE_FOLDER OUTPUT_FOLDER, run from a folder that holds node_modules.
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { STATUS_CODES, maxHeaderSize } from "node:http";
 import { join, resolve } from "node:path";
 import { build } from "esbuild";
 
@@ -46,3 +47,64 @@ await build({
   nodePaths: [resolve("node_modules")],
   banner: { js: 'import { createRequire as nodeRequire } from "node:module"; const require = nodeRequire(import.meta.url);' },
 });
+
+// A screen with its packages in one file, for the snapshot that set-up makes of it. A snapshot holds neither HTTP modules of Node nor
+// what Node makes of them, and has no files beside it.
+const standIns = new Map([
+  ["node:http", { STATUS_CODES, maxHeaderSize }],
+  ["node:http2", { constants: {} }],
+]);
+// Where jsdom matches a selector, and what it answers when a look at the name is enough.
+const matchers = [
+  [/nodes.Element-impl\.js$/, "  matches(selectors) {\n", "if (cannotMatch(selectors, this)) return false;"],
+  [/computed-style\.js$/, "function matches(selectorText, elementImpl) {\n", "if (cannotMatch(selectorText, elementImpl)) return { match: false };"],
+];
+if (entryPoints.screen !== undefined) {
+  await build({
+    entryPoints: { screen: entryPoints.screen },
+    outdir: output,
+    outExtension: { ".js": ".cjs" },
+    bundle: true,
+    platform: "node",
+    format: "cjs",
+    target: "node24",
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: "none",
+    logLevel: "error",
+    nodePaths: [resolve("node_modules")],
+    external: ["canvas"],
+    alias: { "css-tree": resolve("node_modules/css-tree/cjs/index.cjs") },
+    inject: [join(source, "screen", "standins.ts")],
+    define: {
+      // The only file that is read while the packages are loaded lies beside this folder.
+      __dirname: JSON.stringify(resolve("node_modules/jsdom/lib/jsdom/living/css/helpers")),
+      "globalThis.Headers": "undefined",
+      "require.resolve": "String",
+    },
+    plugins: [
+      {
+        name: "stand-ins",
+        setup({ onResolve, onLoad }) {
+          onResolve({ filter: /^node:http2?$/ }, ({ path }) => ({ path, namespace: "stand-in" }));
+          onLoad({ filter: /.*/, namespace: "stand-in" }, ({ path }) => ({
+            contents: `module.exports = ${JSON.stringify(standIns.get(path))}; module.exports.IncomingMessage = class {};`,
+          }));
+        },
+      },
+      {
+        name: "quick-matches",
+        setup({ onLoad }) {
+          const from = `const { cannotMatch } = require(${JSON.stringify(join(source, "screen", "selectors.ts"))});\n`;
+          for (const [filter, head, quick] of matchers) {
+            onLoad({ filter }, ({ path }) => {
+              const [before, after, ...more] = readFileSync(path, "utf8").split(head);
+              if (after === undefined || more.length > 0) throw new Error(`${path} matches selectors in another way now`);
+              return { contents: `${from}${before}${head}${quick}\n${after}` };
+            });
+          }
+        },
+      },
+    ],
+  });
+}

@@ -35,6 +35,8 @@ _PASSED_ON_PREFIXES = ("npm_config_", "NPM_CONFIG_")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _INSTALL_S = 900
 _CAGED_USER = "65534"
+SNAPSHOT_FLAGS = ("--disallow-code-generation-from-strings", "--no-warnings")
+"""Of the screen's snapshot: Node refuses one that was made with other flags of V8 than it is used with."""
 _NETWORK = "check the network and the proxy settings of npm, then run `convex-evals setup`"
 
 
@@ -52,6 +54,12 @@ class Toolchain:
     def script(self, part: str) -> Path:
         """The bundle of `core`, `runner` or `toolchain`."""
         return self.dist / f"{part}.mjs"
+
+    @property
+    def screen_snapshot(self) -> Path | None:
+        """The screen as it is once loaded; None when none could be made."""
+        blob = self.dist / "screen.blob"
+        return blob if blob.is_file() else None
 
 
 def node_executable() -> Path:
@@ -97,6 +105,7 @@ def ensure_toolchain(say: Say = lambda _: None, *, root: Path | None = None, for
                 say("bundling the engine")
                 _bundle(node, folder, dist)
                 _compile(node, dist)
+                _snapshot(node, dist)
     return Toolchain(node, folder, dist)
 
 
@@ -177,6 +186,29 @@ def _compile(node: Path, dist: Path) -> None:
             version, _, user = folder.name.rpartition("-")
             if user != _CAGED_USER:
                 shutil.copytree(folder, compiled / f"{version}-{_CAGED_USER}", dirs_exist_ok=True)
+
+
+def _snapshot(node: Path, dist: Path) -> None:
+    """The screen, loaded once; without it screens only start more slowly, so trouble here is none.
+
+    One that was made is started once before it is used: without input it says that it is ready, and ends.
+    """
+    script, made, blob = dist / "screen.cjs", dist / "screen.partial", dist / "screen.blob"
+    command = [str(node), *SNAPSHOT_FLAGS, "--snapshot-blob", str(made)]
+    with suppress(OSError, subprocess.SubprocessError):
+        for rest in (["--build-snapshot", str(script)], []):
+            subprocess.run(
+                [*command, *rest],
+                cwd=dist,
+                env={},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=120,
+                check=True,
+            )
+        made.rename(blob)
+    script.unlink(missing_ok=True)
+    made.unlink(missing_ok=True)
 
 
 def _run(what: str, command: list[str], folder: Path, node: Path, remedy: str) -> None:

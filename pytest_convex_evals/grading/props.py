@@ -77,7 +77,9 @@ class Props:
         if self._stage is None:
             bench = self._bench
             tools = bench.tools
-            self._stage = Stage(tools.toolchain(), tools.worker, bench.project, bench.folder, backend, tools.cage())
+            parts = (tools.toolchain(), tools.worker, bench.project, bench.folder, backend, tools.cage())
+            self._stage = Stage(*parts, start=tools.screens.take)
+            self._of_cell.callback(tools.screens.prepare, backend.relay)
             self._of_cell.callback(self._stage.close)
         self._of_check.callback(self._stage.blank)
         return self._stage.screen()

@@ -14,6 +14,7 @@ is `Trouble`.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 WAIT_S = 10.0
 BUNDLE_S = 60.0
-_EVERY_S = 0.02
+_REST_S = (0.02, 0.1)
+"""How long a wait rests when nothing changes on the screen, at first and at most."""
+_BREATH_S = 0.002
+"""Between two looks at a screen that changes all the time."""
 _SHOWN = 1_500
 _VARIABLES = ("VITE_CONVEX_URL", "NEXT_PUBLIC_CONVEX_URL", "REACT_APP_CONVEX_URL", "PUBLIC_CONVEX_URL", "CONVEX_URL")
 
@@ -69,6 +73,15 @@ class Element:
     disabled: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The program of a component."""
+
+    source: str
+    digest: str
+    """What a child that has the program already knows it by."""
+
+
 @dataclass(slots=True)
 class Stage:
     """The screens of one cell: bundles are kept, and one child serves all checks as long as it lives."""
@@ -82,7 +95,9 @@ class Stage:
     backend: Deployment
     cage: Cage
     """What components run in."""
-    _bundles: dict[tuple[str, str], str] = field(default_factory=dict)
+    start: Callable[[Path | None], ScreenChild] | None = None
+    """Gives a child that has run nothing yet; None to start one when it is needed."""
+    _bundles: dict[tuple[str, str], Bundle] = field(default_factory=dict)
     _child: ScreenChild | None = None
 
     def screen(self) -> Screen:
@@ -102,14 +117,15 @@ class Stage:
         """The process that runs submitted components; a new one when the last one is gone."""
         if self._child is None or not self._child.alive:
             self.close()
-            self._child = ScreenChild(self.toolchain, self.cage, self.backend.relay)
+            relay = self.backend.relay
+            self._child = self.start(relay) if self.start else ScreenChild(self.toolchain, self.cage, relay)
         return self._child
 
     def showing(self) -> ScreenChild | None:
         """The process with what was rendered, also when it has died since; None when there is none."""
         return self._child if self._child is not None and self._child.used and not self._child.closed else None
 
-    def bundle(self, path: str, export: str) -> str:
+    def bundle(self, path: str, export: str) -> Bundle:
         """The program of a component; one that cannot be bundled fails the check."""
         known = self._bundles.get((path, export))
         if known is None:
@@ -124,7 +140,8 @@ class Stage:
             errors = self.worker.request("bundleClient", params, deadline_s=BUNDLE_S)["errors"]
             if errors:
                 raise AssertionError(f"{path} cannot be bundled:\n" + "\n".join(errors))
-            known = out.read_text(encoding="utf-8")
+            program = out.read_bytes()
+            known = Bundle(program.decode(), hashlib.sha256(program).hexdigest())
             self._bundles[path, export] = known
         return known
 
@@ -146,20 +163,22 @@ class Screen:
     ) -> None:
         """Mount a component; offline, the deployment does not answer before `go_online`."""
         child = self._stage.child()  # it starts while the bundle is made
-        source = self._stage.bundle(path, export)
+        bundle = self._stage.bundle(path, export)
         backend = self._stage.backend
         ports = [port for url in (backend.url, backend.site_url) if (port := urlsplit(url).port) is not None]
         mode = {"MODE": "development", "NODE_ENV": "development", "BASE_URL": "/"}
         child.start()
         thrown = self._ask(
             "render",
-            source=source,
+            program=bundle.digest,
+            source=None if bundle.digest in child.programs else bundle.source,
             url=backend.url,
             ports=ports,
             props=dict(props or {}),
             environment=mode | dict.fromkeys(_VARIABLES, backend.url),
             online=online,
         )
+        child.programs.add(bundle.digest)
         if thrown:
             raise AssertionError(f"{path} failed to render: {'; '.join(map(str, thrown))}")
 
@@ -278,11 +297,14 @@ class Screen:
 
     def _wait(self, look: Callable[[], _Found], failure: Callable[[], str], seconds: float) -> _Found:
         deadline = time.monotonic() + seconds
+        rest, longest = _REST_S
         while not (found := look()):
             if time.monotonic() >= deadline:
                 self._stage.backend.prove_alive()
                 raise AssertionError(f"{failure()} (waited {seconds:g} s); {self._situation()}")
-            time.sleep(_EVERY_S)
+            time.sleep(_BREATH_S)
+            self._ask("rest", seconds=max(0.0, min(rest, deadline - time.monotonic())))
+            rest = min(rest * 1.5, longest)
         return found
 
     def _situation(self) -> str:

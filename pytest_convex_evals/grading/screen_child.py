@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_convex_evals.cage.levels import INSIDE, exit_code, innermost
 from pytest_convex_evals.cage.program import Limits, Program
 from pytest_convex_evals.cage.spawn import start
+from pytest_convex_evals.engine.setup import SNAPSHOT_FLAGS
 from pytest_convex_evals.errors import Trouble
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals that a page cannot send."""
 _REPAIR = "run `convex-evals setup --force`"
 _SCRIPT, _PACKAGES, _RELAY = f"{INSIDE}/screen.mjs", f"{INSIDE}/node_modules", f"{INSIDE}/relay"
+_SNAPSHOT = f"{INSIDE}/screen.blob"
 
 
 class ScreenError(AssertionError):
@@ -59,24 +61,23 @@ class ScreenChild:
     def __init__(self, toolchain: Toolchain, cage: Cage, relay: Path | None = None) -> None:
         self.used = False
         """Submitted code was given to it."""
+        self.programs: set[str] = set()
+        """Digests of the programs that it has rendered, and need not be sent again."""
         self.closed = False
         self._ready = False
         self._received, self._stderr = b"", b""
         self._pid: int | None = None
         """Of the program inside, once it has said something; a launcher may stand before it."""
-        script, modules = toolchain.script("screen"), toolchain.folder / "node_modules"
-        places = {_SCRIPT: script, _PACKAGES: modules, **({_RELAY: relay} if relay is not None else {})}
-        program = Program(read=places, limits=Limits(cpu_s=LIFE_CPU_S))
+        places, entry = _entry(toolchain, cage)
+        if relay is not None:
+            places[_RELAY] = relay
         command = [
-            *cage.prefix(program),
+            *cage.prefix(Program(read=places, limits=Limits(cpu_s=LIFE_CPU_S))),
             cage.node_inside,
             "--permission",
-            f"--allow-fs-read={cage.place(_PACKAGES, modules)}",
-            f"--allow-fs-read={cage.place(_SCRIPT, script)}",
-            "--disallow-code-generation-from-strings",
-            "--no-warnings",
+            *SNAPSHOT_FLAGS,
             f"--max-old-space-size={HEAP_MB}",
-            cage.place(_SCRIPT, script),
+            *entry,
             *([_RELAY] if relay is not None else []),
         ]
         try:
@@ -228,6 +229,16 @@ class ScreenChild:
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
+
+
+def _entry(toolchain: Toolchain, cage: Cage) -> tuple[dict[str, Path | str], list[str]]:
+    """What it needs to see, and what of it Node is to start: the snapshot needs no file, the script all packages."""
+    snapshot = toolchain.screen_snapshot
+    if snapshot is not None:
+        return {_SNAPSHOT: snapshot}, ["--snapshot-blob", cage.place(_SNAPSHOT, snapshot), "screen"]
+    script, modules = toolchain.script("screen"), toolchain.folder / "node_modules"
+    inside = [cage.place(_PACKAGES, modules), cage.place(_SCRIPT, script)]
+    return {_SCRIPT: script, _PACKAGES: modules}, [*(f"--allow-fs-read={path}" for path in inside), inside[1]]
 
 
 class _Ended(Exception):  # noqa: N818 - a state

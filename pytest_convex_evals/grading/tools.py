@@ -12,6 +12,7 @@ from pytest_convex_evals.cage.levels import Cage
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import SettingsError, SetupError, Trouble
 from pytest_convex_evals.grading.packages import PackageStore
+from pytest_convex_evals.grading.screen_spare import Spare
 from pytest_convex_evals.grading.toolchain import ToolchainWorker
 from pytest_convex_evals.grading.vitest.network import Networks
 from pytest_convex_evals.grading.vitest.server import VitestServer
@@ -31,6 +32,7 @@ class Tools:
         self._packages: PackageStore | None = None
         self.worker = ToolchainWorker(self.toolchain)
         self.vitest = VitestServer(self.toolchain)
+        self.screens = Spare(self.toolchain, self.cage)
         self._networks: Networks | None = None
         self._cores = Cores(lambda: Core.start(self.toolchain(), cage=self.cage()))
 
@@ -73,6 +75,7 @@ class Tools:
     def close(self) -> None:
         """End what was started."""
         self.vitest.close()
+        self.screens.close()
         if self._networks is not None:
             self._networks.close()
             self._networks = None

@@ -1,6 +1,5 @@
 /** Finding and doing things as a user does, by Testing Library. */
-import { createRequire } from "node:module";
-
+import { computeAccessibleName, userEvent, within, type Matcher, type Query, type User } from "./packages.js";
 import { Refusal } from "./protocol.js";
 import { lineOf } from "./text.js";
 
@@ -20,25 +19,6 @@ export interface Seen {
   checked: boolean | null;
   disabled: boolean;
 }
-
-type Matcher = string | RegExp;
-type Query = (value: Matcher, options?: { name?: Matcher; exact?: boolean }) => HTMLElement[];
-interface User {
-  click(element: Element): Promise<void>;
-  type(element: Element, text: string): Promise<void>;
-  clear(element: Element): Promise<void>;
-  keyboard(text: string): Promise<void>;
-  selectOptions(element: Element, option: string): Promise<void>;
-}
-
-const load = createRequire(import.meta.url);
-const { within, computeAccessibleName } = {
-  ...(load("@testing-library/dom") as { within(element: Element): Record<string, Query> }),
-  ...(load("dom-accessibility-api") as { computeAccessibleName(element: Element): string }),
-};
-const { default: userEvent } = load("@testing-library/user-event") as {
-  default: { setup(options: Record<string, unknown>): User };
-};
 
 const users = new WeakMap<Document, User>();
 const FIELDS = ["textbox", "searchbox", "spinbutton", "combobox"];

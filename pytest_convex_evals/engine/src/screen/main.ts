@@ -1,7 +1,15 @@
-/** Entry point of the screen: submitted components run here, in a window without Node, and are acted on from outside. */
+/**
+ * Entry point of the screen: submitted components run here, in a window without Node, and are acted on from outside.
+ *
+ * Set-up loads it once and keeps the process as it is then (`screen.blob`); every screen goes on from there, because loading
+ * the packages takes longer than most checks. What is here must therefore depend on nothing of the machine before `main`.
+ */
+import { startupSnapshot } from "node:v8";
+
 import { byRole, fieldOf, literally, only, seen, userOf, type Name } from "./acts.js";
 import { answer, serve, type Operation } from "./protocol.js";
-import { guardSockets, openWays, setOnline } from "./reach.js";
+import { guardSockets, leadOut, openWays, setOnline } from "./reach.js";
+import { rehearse } from "./rehearsal.js";
 import { Stage, type Play } from "./stage.js";
 import { lineOf, visibleText } from "./text.js";
 
@@ -27,6 +35,7 @@ const operations: ReadonlyMap<string, Operation> = new Map<string, Operation>([
   ["elements", (params) => found(params).map((element) => seen(element, String(params.role)))],
   ["html", () => stage.body.innerHTML.slice(0, MOST_HTML)],
   ["said", () => ({ errors: stage.errors, printed: stage.printed })],
+  ["rest", (params) => stage.rest(Number(params.seconds))],
   ["online", (params) => setOnline(params.online === true)],
   ["timers", (params) => stage.holdTimers(params.held === true)],
   ["click", async (params) => userOf(stage.body).click(only(found(params), String(params.role), nameIn(params)))],
@@ -46,12 +55,23 @@ const operations: ReadonlyMap<string, Operation> = new Map<string, Operation>([
   ],
 ]);
 
-// Whatever comes loose in submitted code is its own and must not end the process.
-process.on("unhandledRejection", (reason) => stage.threw(reason));
-process.on("uncaughtException", (error) => stage.threw(error));
-for (const kind of ["debug", "error", "info", "log", "trace", "warn"] as const) console[kind] = () => undefined;
+/** `[FOLDER]`: of the sockets that lead out of the cage. */
+function main(): void {
+  // Whatever comes loose in submitted code is its own and must not end the process.
+  process.on("unhandledRejection", (reason) => stage.threw(reason));
+  process.on("uncaughtException", (error) => stage.threw(error));
+  for (const kind of ["debug", "error", "info", "log", "trace", "warn"] as const) console[kind] = () => undefined;
 
-guardSockets();
-answer({ ready: { node: process.version } });
-await serve(operations);
-process.exit(0);
+  const folder = process.argv[2];
+  if (folder !== undefined) leadOut(folder);
+  guardSockets();
+  answer({ ready: { node: process.version } });
+  void serve(operations).then(() => process.exit(0));
+}
+
+if (startupSnapshot.isBuildingSnapshot()) {
+  rehearse();
+  startupSnapshot.setDeserializeMainFunction(main);
+} else {
+  main();
+}

@@ -2,7 +2,9 @@
 
 export interface HostParts {
   fetch: (url: string, init: unknown) => unknown;
-  classes: Record<string, unknown>;
+  /** Names of what Node has for browsers; looked up when a page first asks, because some take long to load. */
+  classes: readonly string[];
+  classOf: (name: string) => unknown;
   said: (kind: string, text: string) => void;
 }
 
@@ -35,7 +37,15 @@ export const PRELUDE = `(host) => {
     return every(() => { if (!held) run(...rest); }, delay);
   };
 
-  Object.assign(window, host.classes);
+  for (const name of host.classes) {
+    const become = (value) => Object.defineProperty(window, name, { value, configurable: true, enumerable: true, writable: true });
+    Object.defineProperty(window, name, {
+      configurable: true,
+      enumerable: true,
+      get: () => become(host.classOf(name))[name],
+      set: become,
+    });
+  }
   window.fetch = async function fetch(input, init) {
     const url = typeof input === "object" && input !== null && "url" in input ? input : new URL(String(input), location.href).href;
     return await host.fetch(url, init);

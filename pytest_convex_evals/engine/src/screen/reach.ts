@@ -11,9 +11,7 @@ interface Target {
   path?: string;
 }
 
-/** The folder of the sockets that lead out of the cage; none when no cage cuts the network. */
-const folder = process.argv[2] ?? "";
-const reach = folder === "" ? undefined : new Reach(folder);
+let reach: Reach | undefined;
 const allowed = new Set<number>();
 let waiting: (() => void)[] | undefined;
 
@@ -21,6 +19,11 @@ let waiting: (() => void)[] | undefined;
 export function allowPorts(ports: readonly number[]): void {
   allowed.clear();
   for (const port of ports) allowed.add(port);
+}
+
+/** The folder of the sockets that lead out of the cage; not needed when no cage cuts the network. */
+export function leadOut(folder: string): void {
+  reach = new Reach(folder);
 }
 
 /** Where the cage has a network of its own, these ports of it lead to the deployment. */

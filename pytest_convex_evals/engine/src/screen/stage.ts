@@ -1,38 +1,26 @@
 /** One window at a time with one mounted component in it, and a record of what it printed and threw. */
-import { createRequire } from "node:module";
-import { Script, type Context } from "node:vm";
+import { Script } from "node:vm";
 
 import { ENVIRONMENT, MOUNT } from "../toolchain/client/entry.js";
+import { JSDOM, VirtualConsole, type Dom } from "./packages.js";
 import { PRELUDE, type HostParts, type Timers } from "./prelude.js";
 import { Refusal, words } from "./protocol.js";
 import { allowPorts, setOnline } from "./reach.js";
-
-interface Dom {
-  window: Window & typeof globalThis & Record<string, unknown>;
-  getInternalVMContext(): Context;
-}
-
-interface VirtualConsole {
-  on(event: string, listener: (...args: unknown[]) => void): void;
-}
-
-const { JSDOM, VirtualConsole } = createRequire(import.meta.url)("jsdom") as {
-  JSDOM: new (html: string, options: Record<string, unknown>) => Dom;
-  VirtualConsole: new () => VirtualConsole;
-};
 
 const PAGE = '<!doctype html><html lang="en"><head><title>app</title></head><body><div id="root"></div></body></html>';
 const KEPT = 100;
 const KEPT_TEXT = 2_000;
 const PRINTING = ["debug", "error", "info", "log", "warn"];
-const CLASSES = {
-  AbortController, AbortSignal, FormData, Headers, Request, Response, TextDecoder, TextEncoder,
-  ReadableStream, TransformStream, WritableStream, structuredClone,
-}; // prettier-ignore
+const CLASSES = [
+  "AbortController", "AbortSignal", "FormData", "Headers", "Request", "Response", "TextDecoder", "TextEncoder",
+  "ReadableStream", "TransformStream", "WritableStream", "structuredClone",
+] as const; // prettier-ignore
 
 export interface Play {
-  /** The bundled program. */
-  source: string;
+  /** The name of the bundled program. */
+  program: string;
+  /** Its source, the first time. */
+  source: string | null;
   url: string;
   /** Ports of the deployment. */
   ports: number[];
@@ -48,13 +36,17 @@ export class Stage {
   readonly errors: string[] = [];
   /** What was printed. */
   readonly printed: string[] = [];
+  private readonly programs = new Map<string, Script>();
   private dom: Dom | undefined;
   private timers: Timers | undefined;
   private unmount: (() => void) | undefined;
+  private changed = false;
+  private awaken: (() => void) | undefined;
 
   /** The document of the mounted component. */
   get body(): HTMLElement {
     if (this.dom === undefined) throw new Refusal("nothing_rendered", "nothing has been rendered yet");
+    this.changed = false;
     return this.dom.window.document.body;
   }
 
@@ -68,12 +60,13 @@ export class Stage {
     this.timers = prelude({
       fetch: (url, init) => fetch(url as string, init as RequestInit),
       classes: CLASSES,
+      classOf: (name) => (globalThis as Record<string, unknown>)[name],
       said: (kind, text) => this.print(kind, text),
     });
     dom.window[ENVIRONMENT] = dom.window.JSON.parse(JSON.stringify(play.environment));
     const props: unknown = dom.window.JSON.parse(JSON.stringify(play.props));
     try {
-      new Script(play.source, { filename: "app.js" }).runInContext(context);
+      this.programOf(play).runInContext(context);
       const mount = dom.window[MOUNT] as Mount;
       delete dom.window[MOUNT];
       const container = dom.window.document.getElementById("root") as HTMLElement;
@@ -98,6 +91,18 @@ export class Stage {
     this.errors.length = this.printed.length = 0;
   }
 
+  /** Until the document differs from what was last looked at, or the time is over. A page that hides its changes is looked at later. */
+  async rest(seconds: number): Promise<void> {
+    if (this.changed) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.awaken = resolve;
+      timer = setTimeout(resolve, seconds * 1_000);
+    });
+    clearTimeout(timer);
+    this.awaken = undefined;
+  }
+
   holdTimers(held: boolean): void {
     if (held) this.timers?.hold();
     else this.timers?.release();
@@ -107,6 +112,16 @@ export class Stage {
   threw(error: unknown): void {
     const said = words(error);
     if (this.errors.length < KEPT && !this.errors.includes(said)) this.errors.push(said);
+  }
+
+  /** Compiled once; every window runs it afresh. */
+  private programOf({ program, source }: Play): Script {
+    const known = this.programs.get(program);
+    if (known !== undefined) return known;
+    if (source === null) throw new Refusal("unknown_program", `there is no program ${program}`);
+    const made = new Script(source, { filename: "app.js" });
+    this.programs.set(program, made);
+    return made;
   }
 
   private print(kind: string, text: string): void {
@@ -129,6 +144,11 @@ export class Stage {
       virtualConsole,
     });
     dom.window.addEventListener("error", (event) => this.threw((event as ErrorEvent).error));
+    const watch = new dom.window.MutationObserver(() => {
+      this.changed = true;
+      this.awaken?.();
+    });
+    watch.observe(dom.window.document, { subtree: true, childList: true, characterData: true, attributes: true });
     this.dom = dom;
     return dom;
   }
