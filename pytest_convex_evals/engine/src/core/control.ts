@@ -290,7 +290,7 @@ export class Control {
     for (const table of this.engine.db.snapshot.tables.values()) documents += docCount(table);
     const { udfRunner, actionRunner, nodeRunner } = this.engine;
     const runnerDeaths = udfRunner.deaths + actionRunner.deaths + nodeRunner.deaths;
-    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage().rss, runnerDeaths };
+    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage.rss(), runnerDeaths };
   }
 }
 

@@ -81,6 +81,11 @@ export class Caller {
 
   constructor(private readonly engine: Engine) {}
 
+  /** Nothing that happened so far says anything about the next calls. */
+  forget(): void {
+    this.turns.forget();
+  }
+
   query(request: CallRequest): Promise<CallResult> {
     return this.transactional(request, "Query", {});
   }
@@ -97,13 +102,14 @@ export class Caller {
     this.running += 1;
     const startedAt = performance.now();
     const requestId = request.requestId ?? newRequestId();
+    const name = `${request.componentPath ?? ""}\u0000${fullName(request.path)}`;
     try {
       let lost = 0;
       const { epoch } = this.engine;
       for (let attempt = 0; ; ) {
         if (kind === "Mutation" && this.engine.epoch !== epoch) return this.gaveUp(request, kind, requestId, "The deployment was reset.", startedAt);
         try {
-          const result = await (kind === "Query" ? this.attempt(request, kind, requestId, hooks) : this.inTurn(attempt > 0, () => this.attempt(request, kind, requestId, hooks)));
+          const result = await (kind === "Query" ? this.attempt(request, kind, requestId, hooks) : this.inTurn(attempt > 0 || this.turns.hasConflicted(name), () => this.attempt(request, kind, requestId, hooks)));
           this.logEntry(request, kind, result, startedAt);
           return result;
         } catch (error) {
@@ -112,6 +118,7 @@ export class Caller {
             continue;
           }
           if (error instanceof RunnerLost) return this.gaveUp(request, kind, requestId, error.message, startedAt);
+          if (error instanceof ConflictError) this.turns.conflicted(name);
           if (!(error instanceof ConflictError) || (attempt >= MAX_RETRIES && hooks.retryForever !== true)) throw error;
           await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS)));
           attempt += 1;
