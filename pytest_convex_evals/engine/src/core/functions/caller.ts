@@ -1,6 +1,6 @@
 /** Top-level calls: queries, mutations with their retries, actions and HTTP actions, each with its log entry. */
 
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 
 import { ANONYMOUS, seesInternal, type Identity } from "../auth/identity.js";
 import type { Snapshot } from "../db/database.js";
@@ -12,6 +12,7 @@ import type { Engine } from "../engine.js";
 import { ConflictError, JsFailure } from "../errors.js";
 import { RunnerDied, RunnerLost, userBudget } from "../runners/udf.js";
 import { runSystemFunction, isSystemPath } from "../system/functions.js";
+import { takeRandom } from "../values/random.js";
 import { encodeText, resolveCommitTs, type Value } from "../values/value.js";
 import { actionSyscall } from "./actionSyscalls.js";
 import { NO_REQUEST, type CallRoot, type RequestFacts } from "./context.js";
@@ -67,7 +68,7 @@ const LONGEST_PAUSE_MS = 2000;
 const MAX_LOST = 5;
 
 export function newRequestId(): string {
-  return randomBytes(8).toString("hex");
+  return takeRandom(8).toString("hex");
 }
 
 export function socketRequestId(session: string, request: number): string {
