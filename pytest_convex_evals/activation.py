@@ -7,7 +7,7 @@ arguments of a session with workers, or the first TASK.txt that is collected. A 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,8 +17,6 @@ from pytest_convex_evals.errors import SettingsError
 from pytest_convex_evals.options import flags_given
 
 if TYPE_CHECKING:
-    from importlib.abc import Loader
-
     from pytest_convex_evals.controller import Controller
     from pytest_convex_evals.session import Plan
     from pytest_convex_evals.worker_side import WorkerSide
@@ -106,10 +104,10 @@ def _activate(config: pytest.Config) -> WorkerSide:
 
 
 def _install_worker(config: pytest.Config, plan: Plan, name: str = "main") -> WorkerSide:
+    from pytest_convex_evals.grading.loading import GraderLoader
     from pytest_convex_evals.worker_side import WorkerSide
 
-    loader = cast("Loader | None", config.pluginmanager.rewrite_hook)
-    worker = WorkerSide(plan, loader, config.rootpath, name)
+    worker = WorkerSide(plan, GraderLoader(config), config.rootpath, name)
     config.stash[_WORKER] = worker
     return worker
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.lines import Box, LinePipes
 
 if TYPE_CHECKING:
     from pytest_convex_evals.records import ErrorCause
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 _STDERR_KEPT = 8_000
 _END_S = 2.0
 _NONSENSE: Mapping[str, Any] = {"nonsense": True}
-_Answers = queue.SimpleQueue[Mapping[str, Any] | None]
+_Answer = Mapping[str, Any] | None
+"""None: the child is gone."""
 
 
 class LineChild:
@@ -43,8 +45,8 @@ class LineChild:
     ) -> None:
         self._name, self._cause, self._remedy = name, cause, remedy
         self._lock = threading.Lock()
-        self._waiting: dict[int, _Answers] = {}
-        self._greetings: _Answers = queue.SimpleQueue()
+        self._waiting: dict[int, Box[_Answer]] = {}
+        self._greeting: Box[_Answer] = Box()
         self._next_id, self._gone = 0, False
         self._stderr = b""
         try:
@@ -59,17 +61,18 @@ class LineChild:
             )
         except OSError as error:
             raise self._trouble(f"could not be started: {error}") from None
-        threading.Thread(target=self._read_answers, name=f"{name}: answers", daemon=True).start()
+        self._pipes: LinePipes[_Answer] = LinePipes(
+            self.process, deliver=self._deliver, ended=self._end, give_up=self._kill
+        )
         self._complaints = threading.Thread(target=self._read_complaints, name=f"{name}: complaints", daemon=True)
         self._complaints.start()
 
     def greeting(self, deadline_s: float) -> Any:
         """What the first line has under `ready`."""
-        try:
-            line = self._greetings.get(timeout=deadline_s)
-        except queue.Empty:
+        if not self._pipes.wait(self._greeting, time.monotonic() + deadline_s):
             self.close()
-            raise self._trouble(f"was silent for {deadline_s:.0f} s while it started") from None
+            raise self._trouble(f"was silent for {deadline_s:.0f} s while it started")
+        line = self._greeting.content
         if line is None:
             raise self._died("while it started")
         if "ready" not in line:
@@ -79,26 +82,23 @@ class LineChild:
 
     def request(self, op: str, params: Mapping[str, Any], *, deadline_s: float) -> Any:
         """Ask and wait. A refusal is `Refused`; silence is `Silence`; death and nonsense are `Trouble`."""
-        answers: _Answers = queue.SimpleQueue()
+        box: Box[_Answer] = Box()
         with self._lock:
             self._next_id += 1
             number = self._next_id
             gone = self._gone
-            self._waiting[number] = answers
+            self._waiting[number] = box
         try:
             if gone:
                 raise self._died(f"before it was asked for {op}")
             line = json.dumps({"id": number, "op": op, "params": params}, allow_nan=False).encode() + b"\n"
             self._send(line, deadline_s, f"while it was asked for {op}")
-            try:
-                answer = answers.get(timeout=deadline_s)
-            except queue.Empty:
-                raise Silence(
-                    self._cause, f"{self._name} was silent for {deadline_s:.0f} s while it worked on {op}"
-                ) from None
+            if not self._pipes.wait(box, time.monotonic() + deadline_s):
+                raise Silence(self._cause, f"{self._name} was silent for {deadline_s:.0f} s while it worked on {op}")
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
+        answer = box.content
         if answer is None:
             raise self._died(f"while it worked on {op}")
         if ("ok" in answer) == ("error" in answer):
@@ -109,38 +109,19 @@ class LineChild:
         return answer["ok"]
 
     def _send(self, line: bytes, deadline_s: float, when: str) -> None:
-        """A child that does not read is killed at the deadline, which ends the writing."""
-        assert self.process.stdin is not None
-        stuck = threading.Timer(deadline_s, self._kill)
-        stuck.daemon = True
-        stuck.start()
+        """A child that does not read is killed at the deadline."""
         try:
-            with self._lock:
-                self.process.stdin.write(line)
-                self.process.stdin.flush()
-        except (OSError, ValueError):
+            self._pipes.send(line, time.monotonic() + deadline_s)
+        except (OSError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                self._kill()
             raise self._died(when) from None
-        finally:
-            stuck.cancel()
 
-    def _read_answers(self) -> None:
-        assert self.process.stdout is not None
-        first = True
-        with self.process.stdout as stream:
-            for line in stream:
-                answer = _parsed(line)
-                if first:
-                    first = False
-                    self._greetings.put(answer)
-                else:
-                    self._deliver(answer)
-        with self._lock:
-            self._gone = True
-            waiting = list(self._waiting.values())
-        for one in [*waiting, self._greetings]:
-            one.put(None)
-
-    def _deliver(self, answer: Mapping[str, Any]) -> None:
+    def _deliver(self, line: bytes) -> None:
+        answer = _parsed(line)
+        if not self._greeting.full:
+            self._greeting.put(answer)
+            return
         number = answer.get("id")
         with self._lock:
             known = isinstance(number, int) and 0 <= number <= self._next_id
@@ -151,6 +132,13 @@ class LineChild:
         elif not known:
             for one in everybody:
                 one.put(_NONSENSE)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._gone = True
+            waiting = list(self._waiting.values())
+        for one in [*waiting, self._greeting]:
+            one.put(None)
 
     def _read_complaints(self) -> None:
         assert self.process.stderr is not None
@@ -181,9 +169,7 @@ class LineChild:
         """End it and everything of its process group; may be called twice."""
         self._kill()
         self.process.wait()
-        with suppress(OSError):
-            if self.process.stdin is not None:
-                self.process.stdin.close()
+        self._pipes.close()
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):

@@ -1,5 +1,6 @@
 """Running a grader.py: every check is recorded, and a grader that cannot be used is our trouble."""
 
+import sys
 import textwrap
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading import grader as runner
 from pytest_convex_evals.grading.grader import run_checks
+from pytest_convex_evals.grading.loading import GraderLoader
 from pytest_convex_evals.records import Errored, Failed, Passed
 
 PROVIDERS = {"files": lambda: {"convex/a.ts": "export {};\n"}, "sources": lambda: ["parsed"]}
@@ -17,10 +19,11 @@ def path(tmp_path):
     return tmp_path / "suite" / "grader.py"
 
 
-@pytest.fixture
-def run(path, request):
-    """Runs a grader with pytest's own loader, as the plugin does."""
-    loader = request.config.pluginmanager.rewrite_hook
+@pytest.fixture(params=[False, True], ids=["compiled on disk", "compiled in memory"])
+def run(path, request, monkeypatch):
+    """Runs a grader as the plugin does."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", request.param)
+    loader = GraderLoader(request.config)
     path.parent.mkdir()
 
     def run(text, providers=PROVIDERS, extra_s=0.0):
@@ -258,3 +261,29 @@ def test_graders_do_not_see_each_other(run, path, request):
     import sys
 
     assert not [name for name in sys.modules if name.startswith("convex_evals_grader")]
+
+
+def test_a_grader_that_is_loaded_again_begins_anew_and_one_that_changed_is_read_again(run):
+    counts = """
+        seen = []
+        def test_first():
+            seen.append(1)
+            assert len(seen) == 1
+    """
+    for _ in range(3):
+        (check,) = run(counts)
+        assert check.verdict == Passed()
+    (check,) = run(counts.replace("== 1", "== 2"))
+    assert isinstance(check.verdict, Failed)
+
+
+def test_a_grader_is_compiled_once_where_pytest_may_keep_nothing(path, request, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path.parent.mkdir()
+    path.write_text("def test_a():\n    assert True\n", encoding="utf-8")
+    loader, compiled = GraderLoader(request.config), []
+    real = compile
+    monkeypatch.setattr("builtins.compile", lambda *args, **more: compiled.append(args) or real(*args, **more))
+    for _ in range(3):
+        run_checks(path, loader, {}, extra_s=0.0)
+    assert len([args for args in compiled if args[2] == "exec" and not isinstance(args[0], bytes)]) == 1

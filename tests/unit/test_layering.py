@@ -39,7 +39,7 @@ LAYERS = (
     ("backends",),
     ("suite", "models", "prompts", "engine", "settings", "options", "environment", "cage"),
     ("rendering", "submission"),
-    ("records", "errors", "cells", "files", "pipes", "places", "values"),
+    ("records", "errors", "cells", "files", "lines", "pipes", "places", "values"),
 )
 """A module may import from its own layer and from those below it, within the limits of the tests."""
 CAPABILITIES = {"generation", "grading", "store", "backends"}

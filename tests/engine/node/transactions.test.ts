@@ -162,3 +162,17 @@ test("those that have conflicted run alone and in the order in which they came",
   begin("g", true);
   assert.deepEqual(order.slice(5), ["f later", "g"]);
 });
+
+test("calls of a function that has just conflicted are expected to conflict, for a moment and until all is new", () => {
+  let now = 0;
+  const turns = new Turns(() => now);
+  assert.equal(turns.hasConflicted("a"), false);
+  turns.conflicted("a");
+  now = 900;
+  assert.deepEqual([turns.hasConflicted("a"), turns.hasConflicted("b")], [true, false]);
+  now = 2000;
+  assert.equal(turns.hasConflicted("a"), false);
+  turns.conflicted("a");
+  turns.forget();
+  assert.equal(turns.hasConflicted("a"), false);
+});

@@ -49,7 +49,7 @@
 import { createInterface } from "node:readline";
 
 import { actingAs, ADMIN, ANONYMOUS, type Identity } from "./auth/identity.js";
-import { insertDocument } from "./db/documents.js";
+import { insertDocuments } from "./db/documents.js";
 import { docCount, docsOf, isSystemTable, tableKey } from "./db/tables.js";
 import { findFunction, type UdfKind } from "./deployment.js";
 import type { Engine } from "./engine.js";
@@ -206,7 +206,7 @@ export class Control {
     const ids = await transact(this.engine, (tx) => {
       const unlimited = Number.MAX_SAFE_INTEGER;
       tx.limits = { ...tx.limits, documentsWritten: unlimited, bytesWritten: unlimited };
-      return documents.map((document) => insertDocument(tx, componentOf(params), table, parseValue(document)));
+      return insertDocuments(tx, componentOf(params), table, Iterator.from(documents).map((document) => parseValue(document)));
     });
     return { ids };
   }
@@ -290,7 +290,7 @@ export class Control {
     for (const table of this.engine.db.snapshot.tables.values()) documents += docCount(table);
     const { udfRunner, actionRunner, nodeRunner } = this.engine;
     const runnerDeaths = udfRunner.deaths + actionRunner.deaths + nodeRunner.deaths;
-    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage().rss, runnerDeaths };
+    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage.rss(), runnerDeaths };
   }
 }
 

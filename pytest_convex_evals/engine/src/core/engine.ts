@@ -310,6 +310,7 @@ export class Engine {
 
   private stopWork(forAnother: boolean): void {
     this.epoch += 1;
+    this.caller.forget();
     this.scheduler.clear();
     this.imports.clear();
     this.exports.clear();

@@ -5,7 +5,7 @@ import { checkValue } from "../validators/check.js";
 import { decodeId } from "../values/ids.js";
 import { displayFloat, displayValue } from "../values/display.js";
 import { valuesEqual } from "../values/order.js";
-import { formatBytes, isObject, makeObject, valueNesting, type Value, type ValueObject } from "../values/value.js";
+import { emptyObject, formatBytes, isObject, makeObject, valueNesting, type Value, type ValueObject } from "../values/value.js";
 import { SYSTEM_TABLES } from "./database.js";
 import { isSystemTable, type Doc, type Table } from "./tables.js";
 import { docWith, type Transaction } from "./transaction.js";
@@ -51,6 +51,20 @@ function checkExplicitTable(method: string, wanted: string | undefined, found: s
 }
 
 export function insertDocument(tx: Transaction, namespace: string, tableName: string, value: Value): string {
+  const doc = checkedDocument(tx, namespace, tableName, value);
+  tx.write(namespace, tableName, null, doc);
+  return doc.id;
+}
+
+/** Many at once, with the checks of each in their order. */
+export function insertDocuments(tx: Transaction, namespace: string, tableName: string, values: Iterable<Value>): string[] {
+  const docs: Doc[] = [];
+  for (const value of values) docs.push(checkedDocument(tx, namespace, tableName, value));
+  if (docs.length > 0) tx.add(namespace, tableName, docs);
+  return docs.map((doc) => doc.id);
+}
+
+function checkedDocument(tx: Transaction, namespace: string, tableName: string, value: Value): Doc {
   if (!isObject(value)) throw invalid("db.insert", "value", "Value must be an Object");
   if (isSystemTable(tableName)) throw new UserError("SystemTableError", "System tables (prefixed with `_`) are read-only.");
   const table = tx.ensureTable(namespace, tableName);
@@ -59,8 +73,7 @@ export function insertDocument(tx: Transaction, namespace: string, tableName: st
   checkDocument(doc);
   enforceSchema(tx, table, doc);
   checkSize(doc);
-  tx.write(namespace, tableName, null, doc);
-  return doc.id;
+  return doc;
 }
 
 type Change = { method: "db.patch" | "db.replace" | "db.delete"; verb: "Update" | "Replace" | "Delete" };
@@ -158,7 +171,9 @@ export function checkSize(doc: Doc): void {
 }
 
 export function withoutSystemFields(value: ValueObject): ValueObject {
-  return makeObject(Object.entries(value).filter(([name]) => name !== "_id" && name !== "_creationTime"));
+  const rest = emptyObject();
+  for (const name of Object.keys(value)) if (name !== "_id" && name !== "_creationTime") rest[name] = value[name] as Value;
+  return rest;
 }
 
 export function enforceSchema(tx: Transaction, table: Table, doc: Doc): void {

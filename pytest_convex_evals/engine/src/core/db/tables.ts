@@ -43,6 +43,9 @@ export class Doc {
   }
 }
 
+/** A tree is made anew for one new document in so many. */
+const REBUILD_SHARE = 4;
+
 export interface Index {
   readonly name: string;
   /** As declared, with `_creationTime` appended; `by_id` has none. */
@@ -120,6 +123,15 @@ export function withChange(table: Table, before: Doc | null, after: Doc | null):
     indexes.set(name, { ...index, tree });
   }
   const texts = table.texts.size === 0 ? table.texts : new Map([...table.texts].map(([field, text]) => [field, text.changed(before, after)]));
+  return { ...table, indexes, texts };
+}
+
+/** The table with more documents. Where they are many compared with those it has, its trees are made anew, which is faster. */
+export function withNew(table: Table, docs: readonly Doc[]): Table {
+  if (docs.length * REBUILD_SHARE < docCount(table)) return docs.reduce((all, doc) => withChange(all, null, doc), table);
+  const indexes = new Map<string, Index>();
+  for (const [name, index] of table.indexes) indexes.set(name, filled(index, [...[...index.tree.entries()].map(([, doc]) => doc), ...docs]));
+  const texts = new Map([...table.texts].map(([field, text]) => [field, docs.reduce((all, doc) => all.changed(null, doc), text)]));
   return { ...table, indexes, texts };
 }
 

@@ -8,12 +8,12 @@
 import { UserError } from "../errors.js";
 import { encodeId, newInternalId } from "../values/ids.js";
 import { encodeKey, KEY_END, keyAfter } from "../values/order.js";
-import { makeObject, type Value, type ValueObject } from "../values/value.js";
+import { emptyObject, type Value, type ValueObject } from "../values/value.js";
 import { identifierProblem } from "../values/names.js";
 import type { TableNames } from "../validators/check.js";
 import { checkTables, freeTableNumbers, SYSTEM_TABLES, type Database, type Snapshot, type Write } from "./database.js";
 import { ReadSet } from "./readset.js";
-import { Doc, docById, docCount, isSystemTable, makeTable, tableKey, withChange, type Table } from "./tables.js";
+import { Doc, docById, docCount, isSystemTable, makeTable, tableKey, withChange, withNew, type Table } from "./tables.js";
 import { DEFAULT_LIMITS, limitError, noUsage, type Amounts, type Dimension } from "./usage.js";
 
 
@@ -194,6 +194,20 @@ export class Transaction {
     this.writes.set(id, { namespace, table: tableName, id, before: earlier === undefined ? before : earlier.before, after });
   }
 
+  /** Puts in new documents of one table at once. */
+  add(namespace: string, tableName: string, docs: readonly Doc[]): void {
+    const table = this.table(namespace, tableName);
+    if (table === undefined) throw new Error(`write to a missing table ${tableName}`);
+    for (const doc of docs) {
+      this.use("documentsWritten", 1);
+      this.use("bytesWritten", doc.size);
+      this.writes.set(doc.id, { namespace, table: tableName, id: doc.id, before: null, after: doc });
+    }
+    this.setTable(withNew(table, docs));
+    const key = tableKey(namespace, tableName);
+    this.grown.set(key, (this.grown.get(key) ?? 0) + docs.length);
+  }
+
   // ── nesting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
   savepoint(): Savepoint {
@@ -216,8 +230,11 @@ export class Transaction {
 }
 
 export function docWith(id: string, creationTime: number, fields: ValueObject, hidden?: unknown): Doc {
-  const entries: [string, Value][] = Object.keys(fields).map((key) => [key, fields[key] as Value]);
-  return new Doc(id, makeObject([...entries.filter(([key]) => key !== "_id" && key !== "_creationTime"), ["_id", id], ["_creationTime", creationTime]]), hidden);
+  const keys = Object.keys(fields).filter((key) => key !== "_id" && key !== "_creationTime");
+  keys.push("_id", "_creationTime");
+  const value = emptyObject();
+  for (const key of keys.sort()) value[key] = key === "_id" ? id : key === "_creationTime" ? creationTime : (fields[key] as Value);
+  return new Doc(id, value, hidden);
 }
 
 const floats = new Float64Array(1);

@@ -1,6 +1,6 @@
 /** Top-level calls: queries, mutations with their retries, actions and HTTP actions, each with its log entry. */
 
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 
 import { ANONYMOUS, seesInternal, type Identity } from "../auth/identity.js";
 import type { Snapshot } from "../db/database.js";
@@ -12,6 +12,7 @@ import type { Engine } from "../engine.js";
 import { ConflictError, JsFailure } from "../errors.js";
 import { RunnerDied, RunnerLost, userBudget } from "../runners/udf.js";
 import { runSystemFunction, isSystemPath } from "../system/functions.js";
+import { takeRandom } from "../values/random.js";
 import { encodeText, resolveCommitTs, type Value } from "../values/value.js";
 import { actionSyscall } from "./actionSyscalls.js";
 import { NO_REQUEST, type CallRoot, type RequestFacts } from "./context.js";
@@ -67,7 +68,7 @@ const LONGEST_PAUSE_MS = 2000;
 const MAX_LOST = 5;
 
 export function newRequestId(): string {
-  return randomBytes(8).toString("hex");
+  return takeRandom(8).toString("hex");
 }
 
 export function socketRequestId(session: string, request: number): string {
@@ -80,6 +81,11 @@ export class Caller {
   private readonly turns = new Turns();
 
   constructor(private readonly engine: Engine) {}
+
+  /** Nothing that happened so far says anything about the next calls. */
+  forget(): void {
+    this.turns.forget();
+  }
 
   query(request: CallRequest): Promise<CallResult> {
     return this.transactional(request, "Query", {});
@@ -97,13 +103,14 @@ export class Caller {
     this.running += 1;
     const startedAt = performance.now();
     const requestId = request.requestId ?? newRequestId();
+    const name = `${request.componentPath ?? ""}\u0000${fullName(request.path)}`;
     try {
       let lost = 0;
       const { epoch } = this.engine;
       for (let attempt = 0; ; ) {
         if (kind === "Mutation" && this.engine.epoch !== epoch) return this.gaveUp(request, kind, requestId, "The deployment was reset.", startedAt);
         try {
-          const result = await (kind === "Query" ? this.attempt(request, kind, requestId, hooks) : this.inTurn(attempt > 0, () => this.attempt(request, kind, requestId, hooks)));
+          const result = await (kind === "Query" ? this.attempt(request, kind, requestId, hooks) : this.inTurn(attempt > 0 || this.turns.hasConflicted(name), () => this.attempt(request, kind, requestId, hooks)));
           this.logEntry(request, kind, result, startedAt);
           return result;
         } catch (error) {
@@ -112,6 +119,7 @@ export class Caller {
             continue;
           }
           if (error instanceof RunnerLost) return this.gaveUp(request, kind, requestId, error.message, startedAt);
+          if (error instanceof ConflictError) this.turns.conflicted(name);
           if (!(error instanceof ConflictError) || (attempt >= MAX_RETRIES && hooks.retryForever !== true)) throw error;
           await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS)));
           attempt += 1;

@@ -1,5 +1,6 @@
 /**
- * Who runs beside whom: mutations run together, and one that has conflicted runs alone.
+ * Who runs beside whom: mutations run together, and one that has conflicted runs alone. So do, for a moment, other calls of its
+ * function: where callers of one document come together, every call beside another is work that is thrown away.
  *
  * All functions share one process, so many at once make each of them slow, and a mutation would conflict with the others on every
  * attempt. The platform, where each has a processor of its own, lets a hundred callers count up one document.
@@ -10,11 +11,37 @@ interface Waiting {
   go: () => void;
 }
 
+/** How long a conflict says something about the next calls of a function. */
+const LATELY_MS = 1000;
+
 export class Turns {
   private running = 0;
   private isAlone = false;
   /** In the order in which they came, so that nobody waits for ever. */
   private readonly waiting: Waiting[] = [];
+  /** When a call of a function last conflicted, by its name. */
+  private readonly conflicts = new Map<string, number>();
+
+  constructor(private readonly nowMs: () => number = () => performance.now()) {}
+
+  /** A call of this function has conflicted. */
+  conflicted(name: string): void {
+    this.conflicts.set(name, this.nowMs());
+  }
+
+  /** Whether its next call would probably conflict with those beside it. */
+  hasConflicted(name: string): boolean {
+    const at = this.conflicts.get(name);
+    if (at === undefined) return false;
+    if (this.nowMs() - at <= LATELY_MS) return true;
+    this.conflicts.delete(name);
+    return false;
+  }
+
+  /** The data is new, and so are the callers. */
+  forget(): void {
+    this.conflicts.clear();
+  }
 
   /** Null when the caller may begin at once, else what to wait for. Each turn is ended by `end`. */
   begin(alone: boolean): Promise<void> | null {

@@ -2,9 +2,8 @@
  * Document ids: LEB128 table number, 16 bytes of internal id, Fletcher-16 checksum, in Crockford base32.
  */
 
-import { randomFillSync } from "node:crypto";
-
 import { UserError } from "../errors.js";
+import { takeRandom } from "./random.js";
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const DIGITS = new Map([...ALPHABET].map((char, index) => [char, index]));
@@ -73,18 +72,10 @@ export function encodeId(table: number, internal: Uint8Array): string {
 }
 
 const RANDOM_BYTES = 14;
-/** Randomness for many ids at once: asking for it costs more than the rest of an insertion. */
-const pool = Buffer.alloc(RANDOM_BYTES * 512);
-let used = pool.length;
 
 export function newInternalId(nowMs: number): Buffer {
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
   const bytes = Buffer.alloc(16);
-  pool.copy(bytes, 0, used, used + RANDOM_BYTES);
-  used += RANDOM_BYTES;
+  bytes.set(takeRandom(RANDOM_BYTES));
   bytes.writeUInt16BE(Math.floor(nowMs / DAY_MS) & 0xffff, 14);
   return bytes;
 }
