@@ -36,7 +36,7 @@ export class Memo {
 
   /** The result for these options in this folder, from an earlier build where one will do. */
   async build(options: BuildOptions, folder: string, run: () => Promise<BuildResult>): Promise<BuildResult> {
-    const set = dirname(realpathSync(join(folder, "node_modules")));
+    const set = dirname(realpathSync.native(join(folder, "node_modules")));
     const paths = pathsOf(options);
     const isFree = paths !== undefined && isFreeOfProject(paths, options, folder, set);
     const layout = isFree ? "" : layoutOf(folder);

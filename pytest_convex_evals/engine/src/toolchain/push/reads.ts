@@ -29,6 +29,6 @@ export function toldOutside({ errors, warnings }: { errors: Message[]; warnings:
 
 /** The tsconfig beside the project is ours, and says nothing. */
 function areInside(paths: readonly string[], folder: string): boolean {
-  const places = [folder, realpathSync(folder), realpathSync(join(folder, "node_modules"))];
+  const places = [folder, realpathSync.native(folder), realpathSync.native(join(folder, "node_modules"))];
   return paths.every((path) => places.some((place) => isInside(path, place)) || path === join(dirname(folder), "tsconfig.json"));
 }
