@@ -81,6 +81,36 @@ def test_a_component_from_a_package_is_the_same_when_it_is_pushed_again(two_ways
     assert second.requests == first.requests
 
 
+def test_a_remembered_build_serves_only_where_nothing_that_decides_it_has_changed(two_ways: TwoWays):
+    first = {
+        "convex/schema.ts": 'import { defineSchema } from "convex/server"; import { tables } from "./tables"; '
+        'import { more } from "more"; export default defineSchema({ ...tables, ...more });',
+        "convex/tables/index.ts": _tables("tables", "folder"),
+        "convex/one.ts": _tables("more", "one"),
+        "convex/two.ts": _tables("more", "two"),
+        "tsconfig.json": _mapping("one"),
+    }
+    changes: list[tuple[dict[str, str], list[str]]] = [
+        ({}, ["folder", "one"]),
+        ({"convex/notes.ts": PLAIN["convex/notes.ts"]}, ["folder", "one"]),
+        ({"convex/tables/index.ts": _tables("tables", "changed")}, ["changed", "one"]),
+        ({"convex/tables.ts": _tables("tables", "file")}, ["file", "one"]),
+        ({"tsconfig.json": _mapping("two")}, ["folder", "two"]),
+        ({}, ["folder", "one"]),
+    ]
+    for change, expected in changes:
+        schema = agreed(two_ways.push(with_convex({**first, **change}))).deployment[""]["schema"]
+        assert sorted(table["tableName"] for table in schema["tables"]) == expected
+
+
+def _mapping(module: str) -> str:
+    return json.dumps({"compilerOptions": {"paths": {"more": [f"./convex/{module}.ts"]}}})
+
+
+def _tables(variable: str, name: str) -> str:
+    return f'import {{ defineTable }} from "convex/server"; export const {variable} = {{ {name}: defineTable({{}}) }};'
+
+
 def test_packages_outside_the_bundle_are_named_alike(two_ways: TwoWays):
     project = {
         "package.json": json.dumps({"dependencies": {"convex": "1.48.0", "typescript": "5.9.3"}}),

@@ -36,7 +36,7 @@ interface FullProgram extends ts.Program {
 }
 
 /** A checker remembers everything it has checked; after so many programs another one starts afresh. */
-const MOST_PROGRAMS = 40;
+const MOST_PROGRAMS = 80;
 /** Kinds of projects that are remembered. */
 const MOST_CHECKERS = 4;
 

@@ -55,6 +55,9 @@ const TYPED_BY_COMPONENTS: Linter.RulesRecord = {
 
 const REACT: Linter.RulesRecord = { "react-hooks/rules-of-hooks": "error" };
 
+/** Our rules ask types, not scopes, for what the platform brings; the scope of a file need not list a thousand names. */
+const WITHOUT_LIBRARY = { lib: [] };
+
 /** The file imports `components` of the generated API, in a project that has some. */
 function callsComponents(program: ts.Program, file: ts.SourceFile | undefined): boolean {
   if (!program.getRootFileNames().some((name) => /\/convex\.config\.[jt]s$/.test(name))) return false;
@@ -103,11 +106,12 @@ export type SuiteConfigs = Readonly<Record<string, string>>;
 export async function lintFile(program: ts.Program, root: string, name: string, text: string, configs: SuiteConfigs = {}): Promise<Finding[]> {
   const { Linter, reactHooks, tseslint } = await (loaded ??= load());
   const client = name.startsWith("src/");
+  const theirs = configs[name.split("/")[0] ?? ""];
   const config: Linter.Config = {
     files: ["**/*.{ts,tsx,mts,cts}"],
     languageOptions: {
       parser: tseslint.parser as Linter.Parser,
-      parserOptions: { programs: [program], ecmaFeatures: { jsx: name.endsWith("x") } },
+      parserOptions: { programs: [program], ecmaFeatures: { jsx: name.endsWith("x") }, ...(theirs === undefined ? WITHOUT_LIBRARY : {}) },
     },
     plugins: {
       "@typescript-eslint": tseslint.plugin as unknown as NonNullable<Linter.Config["plugins"]>[string],
@@ -116,7 +120,6 @@ export async function lintFile(program: ts.Program, root: string, name: string, 
     linterOptions: { noInlineConfig: true, reportUnusedDisableDirectives: "off" },
     rules: { ...BUGS, ...(client ? REACT : {}), ...(callsComponents(program, program.getSourceFile(join(root, name))) ? TYPED_BY_COMPONENTS : {}) },
   };
-  const theirs = configs[name.split("/")[0] ?? ""];
   const list = theirs === undefined ? [config] : [...(await suiteConfig(theirs)), ...answeredBy(program, config)];
   const linter = new Linter({ configType: "flat", cwd: root });
   return verified(linter, text, list, join(root, name), theirs)

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import type { BuildFailure, BuildOptions, BuildResult, Plugin, PluginBuild } from "esbuild";
 
 import { load } from "./loader.js";
-import { Memo, readOutside, toldOutside } from "./memo.js";
+import { Memo } from "./memo.js";
+import { readOutside, toldOutside } from "./reads.js";
 import type { Stage } from "./stage.js";
 import { Unfit } from "./unfit.js";
 

@@ -2,11 +2,14 @@
  * Files as the CLI sees them: it writes into the project and beside it, never into the packages that projects share, wherever the sources
  * say that their functions or components are.
  */
-import fs, { realpathSync } from "node:fs";
+import fs from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 
 import { SCRATCH } from "./stage.js";
 import { Unfit } from "./unfit.js";
+
+/** One call of the system, where the other one makes one for each folder on the way. */
+const realpath = fs.realpathSync.native;
 
 type Call = (...values: unknown[]) => unknown;
 
@@ -44,7 +47,7 @@ function checked(real: Call, second: boolean): Call {
 /** Links are followed: a project reaches its packages through one. */
 function requireOwn(path: unknown): void {
   const place = placeOf(resolve(String(path)));
-  const folders = [process.cwd(), SCRATCH].map((folder) => realpathSync(folder));
+  const folders = [process.cwd(), SCRATCH].map((folder) => realpath(folder));
   if (!folders.some((folder) => place === folder || place.startsWith(folder + sep))) {
     throw new Unfit("outside", "the sources let the CLI write outside the project");
   }
@@ -53,7 +56,7 @@ function requireOwn(path: unknown): void {
 /** The real path of something that need not be there yet. */
 function placeOf(path: string): string {
   try {
-    return realpathSync(path);
+    return realpath(path);
   } catch {
     return dirname(path) === path ? path : join(placeOf(dirname(path)), basename(path));
   }

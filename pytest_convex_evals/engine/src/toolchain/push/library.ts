@@ -64,13 +64,14 @@ function create(cli: Cli, source: string): Library {
   const handOut = `module.exports = { ${NAMES.map((name) => `${name}: typeof ${name} === "undefined" ? undefined : ${name}`).join(", ")} };`;
   const stage = new Stage();
   const files = filesOfProject();
+  const packing = lightZlib();
   const functions = load(cli.script, source.replace(LAST_STATEMENT, handOut), {
     globals: { process: stage.process, console: stage.console, fetch: (input: string | URL | Request, init?: RequestInit) => ask(stage, input, init) },
     modules: {
       fs: () => files,
       "node:fs": () => files,
-      zlib: () => lightZlib,
-      "node:zlib": () => lightZlib,
+      zlib: () => packing,
+      "node:zlib": () => packing,
       process: () => stage.process,
       "node:process": () => stage.process,
       esbuild: (real) => (esbuild ??= loadEsbuild(real, stage)),
@@ -82,12 +83,22 @@ function create(cli: Cli, source: string): Library {
   return { functions, stage };
 }
 
-/** What travels over loopback is not worth much packing. */
-const lightZlib = {
-  ...zlib,
-  brotliCompress: (data: string | Buffer, _options: unknown, done: zlib.CompressCallback): void =>
-    zlib.brotliCompress(data, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 0 } }, done),
-};
+/** What travels over loopback is not worth much packing, and what is sent twice is packed once. */
+function lightZlib(): typeof zlib {
+  let latest: { data: string | Buffer; packed: Buffer<ArrayBuffer> } | undefined;
+  const brotliCompress = (data: string | Buffer, _options: unknown, done: zlib.CompressCallback): void => {
+    if (latest?.data === data) {
+      const { packed } = latest;
+      setImmediate(() => done(null, packed));
+      return;
+    }
+    zlib.brotliCompress(data, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 0 } }, (error, packed) => {
+      latest = error === null ? { data, packed } : undefined;
+      done(error, packed);
+    });
+  };
+  return { ...zlib, brotliCompress: brotliCompress as typeof zlib.brotliCompress };
+}
 
 /** Requests of the CLI; a backend that is gone ends the push at once, where the CLI would ask again for half a minute. */
 async function ask(stage: Stage, input: string | URL | Request, init?: RequestInit): Promise<Response> {
