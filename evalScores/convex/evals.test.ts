@@ -60,8 +60,9 @@ test("a step for a finished cell changes nothing", async () => {
 test("a higher attempt replaces a lower one, whichever comes first", async () => {
   const t = await backend();
   const output = await upload(t, [{ path: "a.ts", text: "first" }]);
+  const source = await upload(t, [{ path: "TASK.txt", text: "Write it" }]);
   await startRun(t, "r");
-  await finish(t, "r", PATH, result(ERROR, { output }));
+  await finish(t, "r", PATH, result(ERROR, { output, source }));
   await finish(t, "r", PATH, result(PASSED), 1, 3);
   await finish(t, "r", PATH, result(FAILED), 1, 2);
   expect(await only(rows(t, "evals"))).toMatchObject({ attempt: 3, status: PASSED });

@@ -1,13 +1,13 @@
 // Cells of a run: which eval, which repeat, how it ended.
 import { paginationOptsValidator, paginationResultValidator } from "convex/server";
-import { v } from "convex/values";
+import { getConvexSize, v } from "convex/values";
 import type { Doc, Id } from "./_generated/dataModel";
 import { query, type MutationCtx, type QueryCtx } from "./_generated/server";
 import { findAsset, releaseAsset } from "./assets";
 import { checksOf } from "./checks";
 import { refusal } from "./errors";
 import { checkAmount, checkCount, digest, splitEvalPath, TextBudget } from "./input";
-import { CELL_BATCH, DELETE_BATCH } from "./limits";
+import { BATCH_BYTES, CELL_BATCH, DELETE_BATCH, READ_CHUNK } from "./limits";
 import { hasEnded, settle, tallyAfter, type Tally } from "./settle";
 import { acceptSteps, addStep, clearSteps, stepsOf } from "./steps";
 import { checkVerdict, status, stepName, usage, verdict, type Cell, type Result, type Step } from "./validators";
@@ -84,7 +84,12 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
   if (known !== null) {
     await clearSteps(ctx, known._id);
     await ctx.db.replace(known._id, row);
-    if (known.outputId !== undefined && known.outputId !== row.outputId) await releaseAsset(ctx, known.outputId);
+    for (const [before, after] of [
+      [known.outputId, row.outputId],
+      [known.sourceId, row.sourceId],
+    ]) {
+      if (before !== undefined && before !== after) await releaseAsset(ctx, before);
+    }
   }
   const evalId = known?._id ?? (await ctx.db.insert("evals", row));
   const finished = await ctx.db.get(evalId);
@@ -111,25 +116,36 @@ export async function endRunningCells(ctx: MutationCtx, run: Doc<"runs">): Promi
   return { tally, more: stuck.length === CELL_BATCH };
 }
 
-/** Deletes a batch of what belonged to a run; true when there may be more. */
+/** Deletes a batch of what belonged to a run, by rows and by bytes; true when there may be more. */
 export async function deleteRows(ctx: MutationCtx, runId: Id<"runs">): Promise<boolean> {
+  let [count, bytes] = [0, 0];
+  while (count < DELETE_BATCH && bytes < BATCH_BYTES) {
+    const rows = await someRows(ctx, runId);
+    if (rows.length === 0) return false;
+    for (const row of rows) {
+      await ctx.db.delete(row._id);
+      bytes += getConvexSize(row);
+      if ("outputId" in row && row.outputId !== undefined) await releaseAsset(ctx, row.outputId);
+      if ("sourceId" in row && row.sourceId !== undefined) await releaseAsset(ctx, row.sourceId);
+    }
+    count += rows.length;
+  }
+  return true;
+}
+
+/** A few rows of a run, its cells last: through them the others are known. */
+async function someRows(ctx: QueryCtx, runId: Id<"runs">): Promise<Doc<"checks" | "steps" | "evals">[]> {
   for (const table of ["checks", "steps"] as const) {
     const rows = await ctx.db
       .query(table)
       .withIndex("by_run", (q) => q.eq("runId", runId))
-      .take(DELETE_BATCH);
-    for (const row of rows) await ctx.db.delete(row._id);
-    if (rows.length > 0) return true;
+      .take(READ_CHUNK);
+    if (rows.length > 0) return rows;
   }
-  const cells = await ctx.db
+  return await ctx.db
     .query("evals")
     .withIndex("by_cell", (q) => q.eq("runId", runId))
-    .take(DELETE_BATCH);
-  for (const cell of cells) {
-    await ctx.db.delete(cell._id);
-    if (cell.outputId !== undefined) await releaseAsset(ctx, cell.outputId);
-  }
-  return cells.length > 0;
+    .take(READ_CHUNK);
 }
 
 export const cellView = v.object({

@@ -20,8 +20,12 @@ export const MAX_CHECKS = 1_000;
 export const MAX_CELL_TEXT = 2_000_000;
 /** Bytes of one document. */
 export const MAX_DOCUMENT = 900 * KIB;
-/** Rows that one transaction of a cascade deletes. */
+/** Rows that one transaction of a cascade deletes at most, */
 export const DELETE_BATCH = 400;
+/** and bytes after which it stops: rows are long where failures are. */
+export const BATCH_BYTES = 3 * KIB * KIB;
+/** Rows that are read at once where only their size says when to stop; the largest have 100 KB. */
+export const READ_CHUNK = 20;
 /** Cells that one transaction ends. */
 export const CELL_BATCH = 200;
 /** Complete runs that make a score. */

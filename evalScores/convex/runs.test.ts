@@ -177,6 +177,35 @@ test("an abandoned run takes late results, and a newer heartbeat revives it", as
   expect(await only(rows(t, "runs"))).toMatchObject({ status: { kind: "passed" }, complete: true });
 });
 
+test("a heartbeat from the future does not silence those that come later", async () => {
+  const t = await backend();
+  await startRun(t, "r");
+  const beat = (sentAt: number) => t.mutation(api.admin.heartbeat, { token, runKey: "r", sentAt });
+  await beat(Date.now() + 24 * HOUR);
+  for (let hour = 0; hour < 5; hour++) {
+    vi.advanceTimersByTime(HOUR);
+    await beat(Date.now() - 1_000);
+    await t.mutation(internal.runs.abandonSilentRuns, {});
+    await t.finishAllScheduledFunctions(vi.runAllTimers);
+    expect(await kindOf(t)).toEqual({ kind: "pending" });
+  }
+});
+
+test("a deletion that ended too early goes on when it is asked for again", async () => {
+  const t = await backend();
+  const runId = await wholeRun(t, "gone", [PASSED, FAILED, PASSED, PASSED]);
+  await t.run(async (ctx) => {
+    const run = await ctx.db.get(runId);
+    if (run === null) throw new Error("there is no run");
+    const { key, modelId, experimentId, startedAt } = run;
+    await ctx.db.insert("deletedRuns", { key, runId, modelId, experimentId, startedAt, reason: "test", deletedBy: "test" });
+    await ctx.db.delete(runId);
+  });
+  await t.mutation(api.admin.deleteRun, { token, runKey: "gone", reason: "test" });
+  await t.finishAllScheduledFunctions(vi.runAllTimers);
+  for (const table of ["evals", "steps", "checks"] as const) expect(await rows(t, table)).toEqual([]);
+});
+
 test("a deleted run takes everything with it but shared files, and does not come back", async () => {
   const t = await backend();
   const shared = await upload(t, [{ path: "TASK.txt", text: "Write it" }]);

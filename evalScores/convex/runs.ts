@@ -110,8 +110,11 @@ function checkStart(start: RunStart): void {
 /** A newer heartbeat also revives a run that was given up. */
 export async function heartbeat(ctx: MutationCtx, run: Doc<"runs">, sentAt: number): Promise<void> {
   checkAmount("time of the heartbeat", sentAt);
-  if (run.endedAt !== undefined || sentAt <= (run.heartbeatSentAt ?? 0)) return;
-  await settle(ctx, run, { heartbeatSentAt: sentAt, heartbeatAt: Date.now(), abandonedAt: undefined });
+  const heartbeatAt = Date.now();
+  // A clock that runs ahead must not silence the heartbeats that come when it has been set right.
+  const heartbeatSentAt = Math.min(sentAt, heartbeatAt);
+  if (run.endedAt !== undefined || heartbeatSentAt <= (run.heartbeatSentAt ?? 0)) return;
+  await settle(ctx, run, { heartbeatSentAt, heartbeatAt, abandonedAt: undefined });
 }
 
 export async function completeRun(ctx: MutationCtx, run: Doc<"runs">, endedAt: number): Promise<void> {
@@ -138,13 +141,18 @@ export const endStuckCells = internalMutation({
 
 /** The run goes at once; what belongs to it follows in batches. */
 export async function deleteRun(ctx: MutationCtx, key: string, reason: string, deletedBy: string): Promise<void> {
-  if ((await tombstoneOf(ctx, key)) !== null) return;
+  const tombstone = await tombstoneOf(ctx, key);
+  if (tombstone !== null) {
+    // Asked again, it goes on where a cascade has ended too early.
+    if (tombstone.runId !== undefined) await ctx.scheduler.runAfter(0, internal.runs.deleteRest, { runId: tombstone.runId });
+    return;
+  }
   const run = await findRun(ctx, key);
-  const { modelId, experimentId, startedAt } = run;
-  await ctx.db.insert("deletedRuns", { key, modelId, experimentId, startedAt, reason: cut(reason), deletedBy });
+  const { _id: runId, modelId, experimentId, startedAt } = run;
+  await ctx.db.insert("deletedRuns", { key, runId, modelId, experimentId, startedAt, reason: cut(reason), deletedBy });
   await ctx.db.delete(run._id);
   if (run.complete) await refreshScores(ctx, run);
-  await ctx.scheduler.runAfter(0, internal.runs.deleteRest, { runId: run._id });
+  await ctx.scheduler.runAfter(0, internal.runs.deleteRest, { runId });
 }
 
 export const deleteRest = internalMutation({

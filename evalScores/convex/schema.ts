@@ -52,7 +52,7 @@ export default defineSchema({
     digest: v.string(),
     /** By the server's clock. */
     heartbeatAt: v.number(),
-    /** The newest heartbeat, by the client's clock. */
+    /** The newest heartbeat, by the client's clock; at most the server's. */
     heartbeatSentAt: v.optional(v.number()),
     endedAt: v.optional(v.number()),
     abandonedAt: v.optional(v.number()),
@@ -73,6 +73,8 @@ export default defineSchema({
   /** Keys that must not come back, and the evidence that there was a run. */
   deletedRuns: defineTable({
     key: v.string(),
+    /** By which rows that are left are found; absent in rows of earlier versions. */
+    runId: v.optional(v.id("runs")),
     modelId: v.id("models"),
     experimentId: v.id("experiments"),
     startedAt: v.number(),
