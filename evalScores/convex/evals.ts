@@ -8,6 +8,7 @@ import { checksOf } from "./checks";
 import { refusal } from "./errors";
 import { checkAmount, checkCount, digest, splitEvalPath, TextBudget } from "./input";
 import { BATCH_BYTES, CELL_BATCH, DELETE_BATCH, READ_CHUNK } from "./limits";
+import { checkAnswer } from "./samples";
 import { hasEnded, settle, tallyAfter, type Tally } from "./settle";
 import { acceptSteps, addStep, clearSteps, stepsOf } from "./steps";
 import { checkVerdict, status, stepName, usage, verdict, type Cell, type Result, type Step } from "./validators";
@@ -60,7 +61,8 @@ export async function reportStep(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
 export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell, sent: Result): Promise<Id<"evals">> {
   checkResult(sent);
   const known = await findCell(ctx, run, cell);
-  const sentDigest = await digest(sent);
+  const { answer, ...said } = sent;
+  const sentDigest = await digest(said);
   if (known?.digest !== undefined) {
     if (known.attempt > cell.attempt) return known._id;
     if (known.attempt === cell.attempt) {
@@ -68,7 +70,7 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
       throw refusal("conflict", `Attempt ${cell.attempt} of ${cell.evalPath} has another result. A new result needs a higher attempt.`);
     }
   }
-  const { verdict: sentVerdict, steps: sentSteps, output, source, ...measured } = sent;
+  const { verdict: sentVerdict, steps: sentSteps, output, source, ...measured } = said;
   const budget = new TextBudget();
   const row = {
     runId: run._id,
@@ -77,6 +79,7 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
     ...measured,
     status: budget.cutReason(sentVerdict),
     digest: sentDigest,
+    answer,
     outputId: output === undefined ? undefined : await findAsset(ctx, output),
     sourceId: source === undefined ? undefined : await findAsset(ctx, source),
   };
@@ -98,7 +101,8 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
   return evalId;
 }
 
-function checkResult({ generationMs, gradingMs, startedAt, usage: used }: Result): void {
+function checkResult({ generationMs, gradingMs, startedAt, usage: used, answer }: Result): void {
+  checkAnswer(answer);
   for (const [what, value] of Object.entries({ generationMs, gradingMs, startedAt, ...used })) checkAmount(what, value);
 }
 
@@ -108,7 +112,7 @@ export async function endRunningCells(ctx: MutationCtx, run: Doc<"runs">): Promi
     .query("evals")
     .withIndex("by_status", (q) => q.eq("runId", run._id).eq("status.kind", "running"))
     .take(CELL_BATCH);
-  let tally: Tally = { counts: run.counts, categories: run.categories, totals: run.totals };
+  let tally: Tally = { counts: run.counts, categories: run.categories, totals: run.totals, answers: run.answers };
   for (const cell of stuck) {
     await ctx.db.patch(cell._id, { status: UNFINISHED });
     tally = tallyAfter(tally, cell, { ...cell, status: UNFINISHED });

@@ -6,6 +6,7 @@ import { findVersion, newestVersions } from "./benchmarkVersions";
 import { DEFAULT_EXPERIMENT, findExperiment } from "./experiments";
 import { MAX_ROWS, RANKED_RUNS, VERSIONS_BACK } from "./limits";
 import { modelView, viewModel } from "./models";
+import { withoutDuplicates } from "./samples";
 import { scoreOf } from "./statistics";
 import { categoryScore, interval } from "./validators";
 
@@ -15,16 +16,20 @@ type Ranked = Pick<Doc<"runs">, "modelId" | "experimentId" | "suiteId">;
 export async function refreshScores(ctx: MutationCtx, { modelId, experimentId, suiteId }: Ranked): Promise<void> {
   const ofVersion = await ctx.db
     .query("runs")
-    .withIndex("by_version", (q) => q.eq("modelId", modelId).eq("experimentId", experimentId).eq("suiteId", suiteId).eq("complete", true))
+    .withIndex("by_version", (q) =>
+      q.eq("modelId", modelId).eq("experimentId", experimentId).eq("suiteId", suiteId).eq("complete", true).eq("duplicate", undefined),
+    )
     .order("desc")
     .take(RANKED_RUNS);
   await store(ctx, { modelId, experimentId, suiteId }, ofVersion);
   const ofAll = await ctx.db
     .query("runs")
-    .withIndex("by_experiment", (q) => q.eq("modelId", modelId).eq("experimentId", experimentId).eq("complete", true))
+    .withIndex("by_experiment", (q) =>
+      q.eq("modelId", modelId).eq("experimentId", experimentId).eq("complete", true).eq("duplicate", undefined),
+    )
     .order("desc")
     .take(RANKED_RUNS);
-  await store(ctx, { modelId, experimentId, suiteId: null }, ofAll);
+  await store(ctx, { modelId, experimentId, suiteId: null }, withoutDuplicates(ofAll));
 }
 
 type ScoreKey = Pick<Doc<"modelScores">, "modelId" | "experimentId" | "suiteId">;

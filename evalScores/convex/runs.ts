@@ -12,6 +12,7 @@ import { checkAmount, checkCount, checkName, checkSize, checkUnique, cut, digest
 import { HEARTBEAT_LIMIT, MAX_CELLS } from "./limits";
 import { findModel, refuseBuiltIn } from "./models";
 import { refreshScores } from "./modelScores";
+import { leaveSample, NO_ANSWERS } from "./samples";
 import { hasEnded, settle } from "./settle";
 import { backend, counts, status, type RunStart } from "./validators";
 
@@ -78,6 +79,7 @@ export async function startRun(ctx: MutationCtx, start: RunStart): Promise<Id<"r
     counts: { planned: plannedEvals.length * repeats, running: 0, passed: 0, failed: 0, error: 0 },
     categories: [],
     totals: { costNanoUsd: 0, unknownCosts: 0, generationMs: 0, unknownGenerations: 0 },
+    answers: NO_ANSWERS,
   });
 }
 
@@ -151,6 +153,7 @@ export async function deleteRun(ctx: MutationCtx, key: string, reason: string, d
   const { _id: runId, modelId, experimentId, startedAt } = run;
   await ctx.db.insert("deletedRuns", { key, runId, modelId, experimentId, startedAt, reason: cut(reason), deletedBy });
   await ctx.db.delete(run._id);
+  await leaveSample(ctx, run, run.sample);
   if (run.complete) await refreshScores(ctx, run);
   await ctx.scheduler.runAfter(0, internal.runs.deleteRest, { runId });
 }
@@ -208,6 +211,7 @@ export const runView = v.object({
   endedAt: v.optional(v.number()),
   status,
   complete: v.boolean(),
+  duplicate: v.boolean(),
   counts,
 });
 
@@ -224,6 +228,7 @@ export async function viewRun(ctx: QueryCtx, run: Doc<"runs">) {
     fingerprint: version?.fingerprint ?? (await ctx.db.get(run.suiteId))?.fingerprint ?? null,
     version: version?.name ?? null,
     backend: run.backend,
+    duplicate: run.duplicate ?? false,
     status: run.status,
     counts: run.counts,
   };

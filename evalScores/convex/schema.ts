@@ -1,7 +1,7 @@
 // The tables. Every read has an index; every index has a read.
 import { defineSchema, defineTable } from "convex/server";
 import { v } from "convex/values";
-import { backend, categoryCounts, counts, status, totals } from "./validators";
+import { answers, backend, categoryCounts, counts, status, totals } from "./validators";
 import { categoryScore, checkVerdict, interval, part, scope, stepName, usage, verdict } from "./validators";
 
 export default defineSchema({
@@ -64,12 +64,19 @@ export default defineSchema({
     counts,
     categories: v.array(categoryCounts),
     totals,
+    /** Absent in rows of earlier versions, whose answers nobody told. */
+    answers: v.optional(answers),
+    /** Which answers a complete run is about: see `samples`. */
+    sample: v.optional(v.string()),
+    /** A newer run has the same sample, and counts in place of this one. */
+    duplicate: v.optional(v.literal(true)),
   })
     .index("by_key", ["key"])
     .index("by_model", ["modelId"])
     .index("by_status", ["status.kind", "heartbeatAt"])
-    .index("by_version", ["modelId", "experimentId", "suiteId", "complete", "startedAt"])
-    .index("by_experiment", ["modelId", "experimentId", "complete", "startedAt"]),
+    .index("by_version", ["modelId", "experimentId", "suiteId", "complete", "duplicate", "startedAt"])
+    .index("by_experiment", ["modelId", "experimentId", "complete", "duplicate", "startedAt"])
+    .index("by_sample", ["modelId", "experimentId", "suiteId", "sample", "startedAt"]),
   /** Keys that must not come back, and the evidence that there was a run. */
   deletedRuns: defineTable({
     key: v.string(),
@@ -92,6 +99,7 @@ export default defineSchema({
     status,
     /** Of the result as it was sent; absent until there is one. */
     digest: v.optional(v.string()),
+    answer: v.optional(v.string()),
     usage: v.optional(usage),
     generationMs: v.optional(v.union(v.number(), v.null())),
     gradingMs: v.optional(v.number()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from pytest_convex_evals.scores.backlog import Result, ScoreRun, milliseconds
@@ -86,13 +88,25 @@ def result_args(result: Result, output: str | None) -> dict[str, Any]:
         "gradingMs": record["grading_s"] * 1000,
         "startedAt": milliseconds(record["started_at"]),
     }
-    hashes = {"output": output, "source": result.source}
+    hashes = {"output": output, "source": result.source, "answer": _answer(generation)}
     cell = {"evalPath": record["eval"], "repeat": record["repeat"], "attempt": result.attempt}
     return {
         "runKey": result.run,
         "cell": cell,
         "result": sent | {name: value for name, value in hashes.items() if value is not None},
     }
+
+
+_PURCHASE = ("key", "duration_s", "first_token_s", "input_tokens", "output_tokens", "finish_reason", "attempts")
+"""What was sent, and how the call went that was answered: two calls with the same prompt differ in the latter."""
+
+
+def _answer(generation: dict[str, Any] | None) -> str | None:
+    """The same for an answer that is used again, here or in a copy of the store; None without one."""
+    if generation is None:
+        return None
+    told = json.dumps([generation.get(name) for name in _PURCHASE], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _usage(generation: dict[str, Any] | None) -> dict[str, Any]:

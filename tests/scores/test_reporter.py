@@ -90,6 +90,20 @@ def test_a_session_with_a_model_is_delivered_whole(scores: Deployment, project: 
     assert [row["score"] for row in scores.client.query("modelScores:leaderboard", {})["rows"]] == [2 / 3]
 
 
+def test_answers_that_are_used_again_are_not_counted_again(scores: Deployment, project: Project) -> None:
+    with OpenAIServer(lambda _: Reply(answer_text())) as server:
+        project.env(OPENAI_BASE_URL=server.url, CONVEX_EVAL_URL=scores.core.url)
+        for number in (1, 2):
+            done = project.apart("evals", "--models", "gpt-5")
+            assert len(scores.rows("runs")) == number, done.output
+            [row] = scores.client.query("modelScores:leaderboard", {})["rows"]
+            assert (row["runs"], row["trials"]) == (1, 3)
+        project.apart("evals", "--models", "gpt-5", "--evals-dir", "fresh")
+        [row] = scores.client.query("modelScores:leaderboard", {})["rows"]
+        assert (row["runs"], row["trials"]) == (2, 6)
+    assert len(server.requests) == 6
+
+
 def test_a_dead_backend_is_a_warning_and_changes_no_result(project: Project) -> None:
     with OpenAIServer(lambda _: Reply(answer_text())) as server:
         project.env(OPENAI_BASE_URL=server.url, CONVEX_EVAL_URL=DEAD)

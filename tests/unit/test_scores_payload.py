@@ -41,6 +41,16 @@ def test_a_plain_result():
     assert {"output", "source"}.isdisjoint(args["result"])
 
 
+def test_an_answer_is_known_by_its_purchase():
+    generation = {"key": "k", "duration_s": 1.5, "first_token_s": 0.5, "output_tokens": 3, "cost_usd": 0.1}
+    bought = sent(generation=generation)["result"]["answer"]
+    assert len(bought) == 64
+    assert sent(generation={**generation, "reused": True})["result"]["answer"] == bought
+    for change in ({"key": "l"}, {"duration_s": 1.501}, {"first_token_s": None}, {"attempts": [{"cause": "timeout"}]}):
+        assert sent(generation={**generation, **change})["result"]["answer"] != bought
+    assert "answer" not in sent()["result"]
+
+
 @pytest.mark.parametrize("sign", ["x", "ü", "😀"])
 def test_a_long_text_is_cut_to_what_the_backend_keeps_whole(sign):
     verdict = sent(verdict={"outcome": "failed", "cause": "checks", "reason": sign * 20_000})["result"]["verdict"]

@@ -62,7 +62,7 @@ class MadeRun:
         (folder / "project" / "convex").mkdir(parents=True, exist_ok=True)
         (folder / "project" / "convex" / "a.ts").write_text(f"export const a = '{name} {model} {attempt}';\n")
         generation = GenerationRecord(
-            key="k",
+            key=f"{self.folder.id} {name} {model}",
             litellm_id=model,
             answered_by=model,
             parameters={},
