@@ -47,6 +47,8 @@ class Backlog:
     def __init__(self, run_id: str, journal: Path) -> None:
         self._run_id, self._journal = run_id, journal
         self._offset = 0
+        self.seen = 0
+        """Bytes of the journal, a line that was cut off included."""
         self._first: str | None = None
         self._suite: dict[str, Any] | None = None
         self._models: dict[str, Any] = {}
@@ -68,6 +70,7 @@ class Backlog:
         except FileNotFoundError:
             return False
         whole = data[: data.rfind(b"\n") + 1]
+        self.seen = self._offset + len(data)
         self._offset += len(whole)
         for line in whole.splitlines():
             try:
