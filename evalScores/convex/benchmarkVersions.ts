@@ -55,10 +55,7 @@ export async function mintVersion(
   checkName("name of the version", name);
   const suite = await findSuite(ctx, fingerprint);
   const named = await findVersion(ctx, name);
-  const known = await ctx.db
-    .query("benchmarkVersions")
-    .withIndex("by_suite", (q) => q.eq("suiteId", suite._id))
-    .unique();
+  const known = await versionOf(ctx, suite._id);
   if (known !== null && known._id === named?._id) return known._id;
   if (known !== null) throw refusal("conflict", `The fingerprint ${fingerprint} is version ${known.name} already.`);
   if (named !== null) throw refusal("conflict", `Version ${name} is the fingerprint ${named.fingerprint}. Choose another name.`);
@@ -72,8 +69,15 @@ export function findVersion(ctx: QueryCtx, name: string): Promise<Doc<"benchmark
     .unique();
 }
 
-export function newestVersions(ctx: QueryCtx, count: number): Promise<Doc<"benchmarkVersions">[]> {
-  return ctx.db.query("benchmarkVersions").order("desc").take(count);
+export function versionOf(ctx: QueryCtx, suiteId: Id<"suites">): Promise<Doc<"benchmarkVersions"> | null> {
+  return ctx.db
+    .query("benchmarkVersions")
+    .withIndex("by_suite", (q) => q.eq("suiteId", suiteId))
+    .unique();
+}
+
+export function newestVersion(ctx: QueryCtx): Promise<Doc<"benchmarkVersions"> | null> {
+  return ctx.db.query("benchmarkVersions").order("desc").first();
 }
 
 export const versionChanges = v.object({
@@ -86,7 +90,7 @@ export const versionChanges = v.object({
 /** Which parts differ from those of the newest version. */
 export async function changesSinceLast(ctx: QueryCtx, fingerprint: string) {
   const suite = await findSuite(ctx, fingerprint);
-  const [last] = await newestVersions(ctx, 1);
+  const last = await newestVersion(ctx);
   const before = new Map(last && (await findSuite(ctx, last.fingerprint)).parts.map(({ name, hash }) => [name, hash]));
   const after = new Map(suite.parts.map(({ name, hash }) => [name, hash]));
   return {

@@ -32,8 +32,8 @@ export const CELL_BATCH = 200;
 export const RANKED_RUNS = 10;
 /** Rows of one leaderboard. */
 export const MAX_ROWS = 500;
-/** Versions that the leaderboard looks back for models without a score for the newest. */
-export const VERSIONS_BACK = 5;
+/** Scores that one transaction marks as those of a version. */
+export const MINT_BATCH = 500;
 /** A run without a sign of life for this long has been abandoned. */
 export const HEARTBEAT_LIMIT = 3 * HOUR;
 /** How long a file may wait to be referred to. */

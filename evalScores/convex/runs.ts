@@ -4,7 +4,7 @@ import { v } from "convex/values";
 import { internal } from "./_generated/api";
 import type { Doc, Id } from "./_generated/dataModel";
 import { internalMutation, query, type MutationCtx, type QueryCtx } from "./_generated/server";
-import { findSuite } from "./benchmarkVersions";
+import { findSuite, versionOf } from "./benchmarkVersions";
 import { refusal } from "./errors";
 import { deleteRows, endRunningCells } from "./evals";
 import { ensureExperiment } from "./experiments";
@@ -217,10 +217,7 @@ export const runView = v.object({
 
 export async function viewRun(ctx: QueryCtx, run: Doc<"runs">) {
   const { _id, key, plannedEvals, repeats, gitCommit, ciUrl, startedAt, endedAt, complete } = run;
-  const version = await ctx.db
-    .query("benchmarkVersions")
-    .withIndex("by_suite", (q) => q.eq("suiteId", run.suiteId))
-    .unique();
+  const version = await versionOf(ctx, run.suiteId);
   return {
     ...{ _id, key, plannedEvals, repeats, gitCommit, ciUrl, startedAt, endedAt, complete },
     model: (await ctx.db.get(run.modelId))?.slug ?? null,

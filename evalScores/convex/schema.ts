@@ -153,7 +153,16 @@ export default defineSchema({
     meanCostUsd: v.union(v.number(), v.null()),
     meanGenerationMs: v.union(v.number(), v.null()),
     newestRunAt: v.number(),
+    /** Of the suite, so that no board has to read suites; absent over all suites. */
+    fingerprint: v.optional(v.string()),
+    suiteAt: v.optional(v.number()),
+    /** When the suite became a version; absent while it is none. */
+    mintedAt: v.optional(v.number()),
   })
     .index("by_suite", ["experimentId", "suiteId", "score"])
-    .index("by_model", ["modelId", "experimentId", "suiteId"]),
+    .index("by_model", ["modelId", "experimentId", "suiteId"])
+    .index("by_newest_suite", ["experimentId", "suiteAt"])
+    .index("by_model_suite", ["modelId", "experimentId", "suiteAt"])
+    .index("by_model_version", ["modelId", "experimentId", "mintedAt"])
+    .index("by_minted", ["suiteId", "mintedAt"]),
 });

@@ -112,6 +112,6 @@ def is_owed(run: Path, url: str) -> bool:
     if marks[-1]["did"] == OPENED:
         return True
     try:
-        return (run / JOURNAL).stat().st_size > marks[-1].get("at", 0)
+        return (run / JOURNAL).stat().st_size > int(marks[-1].get("at", 0))
     except OSError:
         return False
