@@ -1,14 +1,20 @@
 // Internal: what failed in a run, for analysis.
-import { v } from "convex/values";
-import type { Doc } from "./_generated/dataModel";
+import { getConvexSize, v } from "convex/values";
+import type { Doc, Id } from "./_generated/dataModel";
 import { internalQuery, type QueryCtx } from "./_generated/server";
 import { cellView, stepView, viewCell, viewSteps } from "./evals";
 import { refusal } from "./errors";
+import { cut } from "./input";
+import { READ_CHUNK } from "./limits";
 import { runView, viewRun } from "./runs";
-import { stepsOf } from "./steps";
+import { failedStep, stepsOf } from "./steps";
 import { stepName } from "./validators";
 
 const MAX_FAILED = 1_000;
+/** Bytes of cells that are read, which leaves room for the steps of rows that do not name the failed one. */
+const FAILED_BYTES = 6 * 1024 * 1024;
+/** Characters of a reason in the list; the whole one is with the eval. */
+const SHORT_REASON = 2_000;
 
 const failedEval = v.object({
   _id: v.id("evals"),
@@ -27,28 +33,50 @@ export const getFailedEvalsForRun = internalQuery({
     passedCount: v.number(),
     failedCount: v.number(),
     failedEvals: v.array(failedEval),
+    /** There are more. */
+    isTruncated: v.boolean(),
   }),
   handler: async (ctx, { runId }) => {
     const run = await ctx.db.get(runId);
     if (run === null) throw refusal("unknown_run", `There is no run ${runId}.`);
-    const failed = await ctx.db
-      .query("evals")
-      .withIndex("by_status", (q) => q.eq("runId", runId).eq("status.kind", "failed"))
-      .take(MAX_FAILED);
+    const { cells, isTruncated } = await failedCells(ctx, runId);
     return {
       run: await viewRun(ctx, run),
       totalEvals: run.counts.planned,
       passedCount: run.counts.passed,
       failedCount: run.counts.failed,
-      failedEvals: await Promise.all(failed.map((cell) => describe(ctx, cell))),
+      failedEvals: await Promise.all(cells.map((cell) => describe(ctx, cell))),
+      isTruncated,
     };
   },
 });
 
+/** As many as fit the limits of one read, in the order in which they came. */
+async function failedCells(ctx: QueryCtx, runId: Id<"runs">): Promise<{ cells: Doc<"evals">[]; isTruncated: boolean }> {
+  const cells: Doc<"evals">[] = [];
+  let bytes = 0;
+  for (;;) {
+    const after = cells.at(-1)?._creationTime ?? 0;
+    const found = await ctx.db
+      .query("evals")
+      .withIndex("by_status", (q) => q.eq("runId", runId).eq("status.kind", "failed").gt("_creationTime", after))
+      .take(READ_CHUNK);
+    if (found.length === 0) return { cells, isTruncated: false };
+    if (cells.length >= MAX_FAILED || bytes >= FAILED_BYTES) return { cells, isTruncated: true };
+    cells.push(...found);
+    bytes += found.reduce((sum, cell) => sum + getConvexSize(cell), 0);
+  }
+}
+
 async function describe(ctx: QueryCtx, cell: Doc<"evals">) {
   const { _id, evalPath, category, name, status } = cell;
-  const failed = (await stepsOf(ctx, _id)).find(({ verdict }) => verdict.kind === "failed");
-  return { _id, evalPath, category, name, failureReason: "reason" in status ? status.reason : "", failedStep: failed?.name ?? null };
+  const failureReason = "reason" in status ? cut(status.reason, SHORT_REASON) : "";
+  return { _id, evalPath, category, name, failureReason, failedStep: cell.failedStep ?? failedStep(await olderSteps(ctx, cell)) };
+}
+
+/** Rows of earlier versions do not say at which step they failed. */
+function olderSteps(ctx: QueryCtx, { _id, failedStep: known }: Doc<"evals">) {
+  return known === undefined ? stepsOf(ctx, _id) : Promise.resolve([]);
 }
 
 const file = v.union(v.id("_storage"), v.null());

@@ -10,7 +10,7 @@ import { checkAmount, checkCount, digest, splitEvalPath, TextBudget } from "./in
 import { BATCH_BYTES, CELL_BATCH, DELETE_BATCH, READ_CHUNK } from "./limits";
 import { checkAnswer } from "./samples";
 import { hasEnded, settle, tallyAfter, type Tally } from "./settle";
-import { acceptSteps, addStep, clearSteps, stepsOf } from "./steps";
+import { acceptSteps, addStep, clearSteps, failedStep, hasChanged, stepsOf } from "./steps";
 import { checkVerdict, status, stepName, usage, verdict, type Cell, type Result, type Step } from "./validators";
 
 const RUNNING = { kind: "running" as const };
@@ -53,8 +53,10 @@ export async function reportStep(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
   const [accepted] = acceptSteps([step], new TextBudget());
   const open = await openCell(ctx, run, cell, await findCell(ctx, run, cell));
   if (open === null || accepted === undefined) return;
-  const steps = await stepsOf(ctx, open._id);
-  if (!steps.some(({ name }) => name === step.name)) await addStep(ctx, open, accepted);
+  const known = (await stepsOf(ctx, open._id)).find(({ name }) => name === step.name);
+  if (known === undefined) await addStep(ctx, open, accepted);
+  else if (await hasChanged(ctx, known, accepted))
+    throw refusal("conflict", `The step ${step.name} of ${cell.evalPath} was reported with another content.`);
 }
 
 /** The verdict on a cell with everything that belongs to it. */
@@ -80,6 +82,7 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
     status: budget.cutReason(sentVerdict),
     digest: sentDigest,
     answer,
+    failedStep: failedStep(sentSteps),
     outputId: output === undefined ? undefined : await findAsset(ctx, output),
     sourceId: source === undefined ? undefined : await findAsset(ctx, source),
   };

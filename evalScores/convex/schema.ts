@@ -104,6 +104,8 @@ export default defineSchema({
     generationMs: v.optional(v.union(v.number(), v.null())),
     gradingMs: v.optional(v.number()),
     startedAt: v.optional(v.number()),
+    /** The first step that failed, null when none did; absent in rows of earlier versions. */
+    failedStep: v.optional(v.union(stepName, v.null())),
     outputId: v.optional(v.id("assets")),
     sourceId: v.optional(v.id("assets")),
   })

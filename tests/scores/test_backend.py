@@ -55,6 +55,22 @@ def test_a_run_is_written_and_read_back(scores: Deployment) -> None:
     assert info["outputFiles"] == [{"path": "convex/a.ts", "text": "export const ü = 1;"}]
 
 
+def test_many_long_failures_are_listed_as_far_as_they_fit(scores: Deployment) -> None:
+    evals = [f"c/e{number:03}" for number in range(200)]
+    run_id = scores.start("r", evals)
+    verdict = {**FAILED, "reason": "─" * 15_900}
+    for path in evals[:50]:
+        scores.finish("r", path, verdict, checks=0)
+    found = scores.internal("debugQueries:getFailedEvalsForRun", runId=run_id)
+    assert ([one["evalPath"] for one in found["failedEvals"]], found["isTruncated"]) == (evals[:50], False)
+    assert found["failedEvals"][0]["failureReason"].endswith("\n… 13900 more characters")
+    for path in evals[50:]:
+        scores.finish("r", path, verdict, checks=0)
+    found = scores.internal("debugQueries:getFailedEvalsForRun", runId=run_id)
+    assert (found["failedCount"], found["isTruncated"]) == (200, True)
+    assert 100 < len(found["failedEvals"]) < 200
+
+
 def test_refusals_reach_the_python_client_as_data(scores: Deployment) -> None:
     with pytest.raises(ConvexError) as unknown:
         scores.finish("nowhere", EVALS[0], PASSED)
