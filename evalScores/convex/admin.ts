@@ -111,13 +111,19 @@ export const deleteRun = maintainMutation({
 });
 
 export const previewVersion = mintQuery({
-  args: { fingerprint: v.string() },
+  args: { fingerprint: v.string(), parts: v.optional(v.array(part)) },
   returns: versions.versionChanges,
-  handler: (ctx, { fingerprint }) => versions.changesSinceLast(ctx, fingerprint),
+  handler: (ctx, suite) => versions.changesSinceLast(ctx, suite),
 });
 
 export const mintVersion = mintMutation({
-  args: { fingerprint: v.string(), name: v.string(), notes: v.optional(v.string()) },
+  args: {
+    fingerprint: v.string(),
+    evals: v.optional(v.array(v.string())),
+    parts: v.optional(v.array(part)),
+    name: v.string(),
+    notes: v.optional(v.string()),
+  },
   returns: v.object({ versionId: v.id("benchmarkVersions") }),
   handler: async (ctx, asked) => {
     const versionId = await versions.mintVersion(ctx, { ...asked, mintedBy: ctx.caller });

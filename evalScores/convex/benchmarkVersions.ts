@@ -8,6 +8,8 @@ import { checkName, checkSize, checkUnique, cut, digest, splitEvalPath } from ".
 import { MAX_SUITE } from "./limits";
 
 type Suite = Pick<Doc<"suites">, "fingerprint" | "evals" | "parts">;
+/** A fingerprint, and what it stands for where no run has told that yet. */
+type Described = Pick<Suite, "fingerprint"> & Partial<Suite>;
 
 export async function findSuite(ctx: QueryCtx, fingerprint: string): Promise<Doc<"suites">> {
   const suite = await suiteOf(ctx, fingerprint);
@@ -50,9 +52,11 @@ export async function ensureSuite(ctx: MutationCtx, { fingerprint, evals, parts 
 
 export async function mintVersion(
   ctx: MutationCtx,
-  { fingerprint, name, notes, mintedBy }: { fingerprint: string; name: string; notes?: string; mintedBy: string },
+  { name, notes, mintedBy, ...described }: Described & { name: string; notes?: string; mintedBy: string },
 ): Promise<Id<"benchmarkVersions">> {
   checkName("name of the version", name);
+  const { fingerprint, evals, parts } = described;
+  if (evals !== undefined && parts !== undefined) await ensureSuite(ctx, { fingerprint, evals, parts });
   const suite = await findSuite(ctx, fingerprint);
   const named = await findVersion(ctx, name);
   const known = await versionOf(ctx, suite._id);
@@ -88,11 +92,11 @@ export const versionChanges = v.object({
 });
 
 /** Which parts differ from those of the newest version. */
-export async function changesSinceLast(ctx: QueryCtx, fingerprint: string) {
-  const suite = await findSuite(ctx, fingerprint);
+export async function changesSinceLast(ctx: QueryCtx, { fingerprint, parts: told }: Pick<Described, "fingerprint" | "parts">) {
+  const parts = (await suiteOf(ctx, fingerprint))?.parts ?? told ?? (await findSuite(ctx, fingerprint)).parts;
   const last = await newestVersion(ctx);
   const before = new Map(last && (await findSuite(ctx, last.fingerprint)).parts.map(({ name, hash }) => [name, hash]));
-  const after = new Map(suite.parts.map(({ name, hash }) => [name, hash]));
+  const after = new Map(parts.map(({ name, hash }) => [name, hash]));
   return {
     previous: last?.name ?? null,
     added: [...after.keys()].filter((name) => !before.has(name)),

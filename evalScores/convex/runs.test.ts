@@ -96,6 +96,21 @@ test("two sessions may report the same run; other settings under its key are ref
   expect((await refused(startRun(t, "r", { gitCommit: "abc" }))).code).toBe("conflict");
 });
 
+test("the version of the backend may follow, in any order, and the first one that is told stays", async () => {
+  const versions = [{ backend: { kind: "embedded", version: "" } }, { backend: { kind: "embedded", version: "1.2.3" } }];
+  const made = [];
+  for (const order of [versions, versions.toReversed(), [...versions, ...versions]]) {
+    const t = await backend();
+    for (const version of order) await startRun(t, "r", version);
+    await startRun(t, "r", { backend: { kind: "embedded", version: "1.2.4" } });
+    expect((await only(rows(t, "runs"))).backend).toEqual({ kind: "embedded", version: "1.2.3" });
+    expect((await refused(startRun(t, "r", { backend: { kind: "local", version: "1.2.3" } }))).code).toBe("conflict");
+    made.push(await snapshot(t));
+  }
+  expect(made[1]).toEqual(made[0]);
+  expect(made[2]).toEqual(made[0]);
+});
+
 test("a session that goes on with a run may plan more, in any order, and nothing is taken out", async () => {
   const [first = "", ...others] = EVALS;
   const plans = [{ plannedEvals: [first] }, { plannedEvals: others, repeats: 2 }, { plannedEvals: [first, ...others] }];

@@ -52,11 +52,13 @@ export async function startRun(ctx: MutationCtx, start: RunStart): Promise<Id<"r
   const suite = await findSuite(ctx, fingerprint);
   await refuseDeleted(ctx, start.key);
   const { plannedEvals, repeats, ...settings } = start;
-  const sent = await digest({ ...settings, model: model._id });
+  // Which version of a backend grades is known with the first result, not with the start.
+  const digestOf = (version: string) => digest({ ...settings, backend: { ...settings.backend, version }, model: model._id });
+  const sent = await digestOf("");
   const known = await runOf(ctx, start.key);
   const inSuite = new Set(suite.evals);
   const strange = plannedEvals.find((path) => !inSuite.has(path));
-  if (known !== null && known.digest !== sent)
+  if (known !== null && known.digest !== sent && known.digest !== (await digestOf(known.backend.version)))
     throw refusal("conflict", `The run ${start.key} was started with other settings. Use another key.`);
   if (strange !== undefined) throw refusal("unplanned_eval", `The suite ${fingerprint} has no eval ${strange}.`);
   if (known !== null) {
@@ -83,10 +85,11 @@ export async function startRun(ctx: MutationCtx, start: RunStart): Promise<Id<"r
   });
 }
 
-/** A session that goes on with a run may plan more; nothing is ever taken out of a plan. */
+/** A session that goes on with a run may plan more and say which backend grades; nothing is ever taken out. */
 async function growPlan(ctx: MutationCtx, known: Doc<"runs">, start: RunStart, suite: Doc<"suites">): Promise<void> {
   const plannedEvals = [...new Set([...known.plannedEvals, ...start.plannedEvals])].sort();
   const repeats = Math.max(known.repeats, start.repeats);
+  if (known.backend.version === "" && start.backend.version !== "") await ctx.db.patch(known._id, { backend: start.backend });
   if (plannedEvals.length === known.plannedEvals.length && repeats === known.repeats) return;
   checkPlan(start.key, plannedEvals, repeats);
   const counts = { ...known.counts, planned: plannedEvals.length * repeats };

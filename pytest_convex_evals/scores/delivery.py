@@ -40,6 +40,8 @@ class Progress:
     """Results and ends of runs that went out now, not earlier."""
     work: int
     """Grows with everything that was answered."""
+    gone: int
+    """Results whose submission or eval is not on this machine any more; the verdicts go without these files."""
 
 
 class Delivery:
@@ -58,6 +60,7 @@ class Delivery:
         self._postponed: set[_What] = set()
         self._again_at: float | None = None
         self._sent = self._work = 0
+        self._gone: set[_What] = set()
         self._reminded = False
         self._beat_at, self._beat_sent = -_HEARTBEAT_S, 0
         self._start_over()
@@ -72,7 +75,7 @@ class Delivery:
     def progress(self) -> Progress:
         """How far it is."""
         counts = (self._delivered, len(self._queue), len(self._refused))
-        return Progress(*counts, self._reason, self._broken, self._sent, self._work)
+        return Progress(*counts, self._reason, self._broken, self._sent, self._work, len(self._gone))
 
     @property
     def rest_s(self) -> float:
@@ -207,11 +210,13 @@ class Delivery:
         source = result.source
         if source is not None and not self._log.has("source", source):
             data = self._sources.get(source)
-            if data is None:
-                result = replace(result, source=None)
-            else:
+            if data is not None:
                 self._store(data)
+            if data is not None or self._prepare(source, 1)["stored"]:
                 self._log.note("source", source)
+            else:
+                self._gone.add(what)
+                result = replace(result, source=None)
         self._backend.mutation("admin:finishEval", **result_args(result, self._output(result, what)))
         self._log.note(*what)
 
@@ -223,6 +228,8 @@ class Delivery:
         if chosen is not None and chosen != name and self._prepare(chosen, 1)["stored"]:
             return chosen
         if data is None or name is None:
+            if folder and not (self._run.outputs / folder).is_dir():
+                self._gone.add(what)
             return None
         if chosen != name:
             self._log.prepare(name, *what)
@@ -246,7 +253,8 @@ class Delivery:
                 what = ("end", *_plan(run))
                 if what in self._postponed:
                     continue
-                ended = partial(self._backend.mutation, "admin:completeRun", runKey=run.key, endedAt=time.time() * 1000)
+                told = {"runKey": run.key, "endedAt": self.backlog.ended_at}
+                ended = partial(self._backend.mutation, "admin:completeRun", **told)
                 if self._deliver(what, ended, partial(self._refuse_run, run.key)):
                     self._sent += 1
                     self._log.note(*what)
@@ -273,5 +281,5 @@ class Delivery:
 
 
 def _plan(run: ScoreRun) -> _What:
-    """A plan only grows, so that its size says which one it is."""
-    return ("run", run.key, len(run.evals), run.repeats)
+    """A plan only grows, so that its size says which one it is; the backend is told once it is known."""
+    return ("run", run.key, len(run.evals), run.repeats, run.backend_version)

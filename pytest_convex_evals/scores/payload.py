@@ -46,6 +46,10 @@ def _first(text: str, units: int) -> str:
     return text.encode("utf-16-le")[: units * 2].decode("utf-16-le", "ignore")
 
 
+def _name(text: str) -> str:
+    return _first(text.encode("utf-8", "replace").decode(), _NAME)
+
+
 def model_args(run: ScoreRun) -> dict[str, Any]:
     """Of `ensureModel`."""
     model = run.model
@@ -55,7 +59,7 @@ def model_args(run: ScoreRun) -> dict[str, Any]:
 
 def suite_args(suite: dict[str, Any]) -> dict[str, Any]:
     """Of `ensureSuite`."""
-    parts = [{"name": name[:_NAME], "hash": text} for name, text in sorted(suite["parts"].items())]
+    parts = [{"name": _name(name), "hash": text} for name, text in sorted(suite["parts"].items())]
     return {"fingerprint": suite["fingerprint"], "evals": suite["evals"], "parts": parts}
 
 
@@ -69,7 +73,7 @@ def run_args(run: ScoreRun) -> dict[str, Any]:
         "fingerprint": suite["fingerprint"],
         "plannedEvals": sorted(run.evals),
         "repeats": run.repeats,
-        "backend": suite["backend"],
+        "backend": {"kind": suite["backend"]["kind"], "version": run.backend_version},
         "startedAt": milliseconds(suite["at"]),
     }
     optional = {"gitCommit": suite.get("git_commit"), "ciUrl": suite.get("ci_url")}
@@ -139,7 +143,7 @@ def _most_telling(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _check(check: dict[str, Any], texts: _Texts) -> dict[str, Any]:
     return {
-        "name": check["name"][:_NAME],
+        "name": _name(check["name"]),
         "verdict": texts.verdict(check["verdict"]),
         "durationMs": check["duration_s"] * 1000,
         "detail": texts.cut(check["detail"]),

@@ -63,7 +63,7 @@ class Reporter:
         """Why the backend takes nothing from us."""
         self.trouble = ""
         """Why nothing can be delivered at present."""
-        self.delivered = self.waiting = self.refused = self.unknown = 0
+        self.delivered = self.waiting = self.refused = self.unknown = self.gone = 0
         self.reason = ""
         self.older: list[dict[str, Any]] = []
         """Earlier runs of which something was delivered or refused on the way."""
@@ -123,7 +123,7 @@ class Reporter:
                 now = said["progress"]
                 self.delivered, self.waiting = max(self.delivered, now["delivered"]), now["waiting"]
                 self.refused, self.reason, self.broken = now["refused"], now["reason"], now["broken"]
-                self.unknown, self.owing = said["unknown"], said["owing"]
+                self.unknown, self.owing, self.gone = said["unknown"], said["owing"], now["gone"]
                 if said["work"] > self._work:
                     self._work, self._changed_at = said["work"], time.monotonic()
             if "reached" in said:
@@ -196,6 +196,8 @@ class Reporter:
             taken = [told] if not self.refused else [f"{told}; {self.refused} refused: {_sentence(self.reason)}"]
             if not self.refused and self.reason:
                 taken.append(f"warning: the scores backend refused a run: {_sentence(self.reason)}")
+            if self.gone:
+                taken.append(f"warning: files of {self.gone} results are gone; their verdicts are there without them")
             if self.reason and self.broken:
                 taken.append(f"  what to do: {self._remedy()}")
             if not self.done and self.owing:

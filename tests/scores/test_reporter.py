@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_convex_evals.records import Errored, Failed, Passed
+from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, StepRecord
 from pytest_convex_evals.scores.archives import LIMIT, sha256
 from pytest_convex_evals.scores.reporter import Reporter
 from pytest_convex_evals.scores.target import Target
@@ -291,6 +291,19 @@ def test_an_unfinished_run_is_delivered_and_not_ended(scores, deliver, tmp_path:
     assert scores.rows("runs")[0]["status"] == {"kind": "running"}
 
 
+def test_a_check_with_a_long_name_is_delivered(scores, deliver, tmp_path: Path) -> None:
+    made = MadeRun(tmp_path, "abcd1234-1", evals=1)
+    check = CheckRecord(name=f"test_x[{'😀' * 300}]", verdict=Passed(), duration_s=0.01)
+    made.verdict(
+        made.evals[0],
+        "gpt-5",
+        Passed(),
+        steps=(StepRecord(name="tests", verdict=Passed(), duration_s=0.5, checks=(check,)),),
+    )
+    made.finish()
+    assert deliver(made).lines() == [f"scores: 1 results delivered to {scores.core.url}"]
+
+
 def test_huge_texts_and_archives_are_cut_and_say_so(scores, deliver, tmp_path: Path) -> None:
     made = MadeRun(tmp_path, "abcd1234-1", evals=1)
     made.verdict(made.evals[0], "gpt-5", Failed(cause="checks", reason="😀" * 5_000_000))
@@ -340,6 +353,38 @@ def test_files_that_changed_after_a_result_was_sent_do_not_change_it(scores, del
     shutil.rmtree(made.folder.outputs / "cells")
     reporter = deliver(made)
     assert reporter.lines() == [f"scores: 1 results delivered to {scores.core.url}"]
+
+
+def test_everything_again_keeps_the_sources_that_the_backend_has(scores, deliver, tmp_path: Path) -> None:
+    made = MadeRun(tmp_path, "abcd1234-1").whole()
+    deliver(made)
+    shutil.rmtree(tmp_path / "sources")
+    assert deliver(made, again=True).lines() == [f"scores: 3 results delivered to {scores.core.url}"]
+
+
+def test_files_that_are_gone_before_they_were_uploaded_are_said(scores, deliver, tmp_path: Path) -> None:
+    made = MadeRun(tmp_path, "abcd1234-1", evals=2).whole()
+    shutil.rmtree(made.folder.outputs / "cells")
+    shutil.rmtree(tmp_path / "sources")
+    told = "warning: files of 2 results are gone; their verdicts are there without them"
+    assert deliver(made).lines() == [f"scores: 2 results delivered to {scores.core.url}", told]
+
+
+def test_a_run_ends_when_its_session_did_and_names_the_backend_that_graded(scores, deliver, tmp_path: Path) -> None:
+    told = MadeRun(tmp_path, "aaaaaaaa-1", evals=2)
+    told.verdict(told.evals[0], "gpt-5", Failed(cause="path", reason="x"), backend_version="")
+    deliver(told)
+    assert scores.rows("runs")[0]["backend"] == {"kind": "embedded", "version": ""}
+    told.verdict(told.evals[1], "gpt-5", Passed(), backend_version="1.48.0")
+    told.finish()
+    deliver(told)
+    earlier = MadeRun(tmp_path, "bbbbbbbb-1", evals=1)
+    earlier.grade()
+    earlier.finish(at="")
+    deliver(earlier)
+    runs = scores.rows("runs")
+    assert [run["backend"]["version"] for run in runs] == ["1.48.0", "1"]
+    assert [run["endedAt"] - run["startedAt"] for run in runs] == [3_354_322, 55_072]
 
 
 def test_a_backend_that_accepts_and_never_answers_takes_nothing_with_it(deliver, tmp_path: Path) -> None:

@@ -79,6 +79,12 @@ def test_thousands_of_checks_stay_within_limits_and_failures_go_first():
     assert max(len(check["name"]) for check in step["checks"]) == 500
 
 
+def test_a_long_name_is_cut_as_the_backend_counts_and_never_in_half():
+    checks = [{**record()["steps"][0]["checks"][0], "name": "x" + "😀" * 300}]
+    [step] = sent(steps=[{**record()["steps"][0], "checks": checks}])["result"]["steps"]
+    assert step["checks"][0]["name"] == "x" + "😀" * 249
+
+
 def test_an_archive_is_the_same_whatever_the_order_and_fits():
     files = {"b.ts": b"2", "a.ts": "ü".encode(), "c.bin": b"\xff"}
     data = archive(files)
