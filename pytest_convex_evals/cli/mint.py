@@ -21,8 +21,10 @@ def mint(suite: Path, name: str, notes: str, asked: str, *, yes: bool, to_produc
         raise SettingsError(f"{suite} holds no evals.\n  what to do: give --suite the folder with the categories")
     target = reporting_target(asked, to_production=to_production)
     version = suite_version([suite])
-    suite = suite_args({"fingerprint": version.fingerprint, "evals": list(version.evals), "parts": dict(version.parts)})
-    shown = {name: suite[name] for name in ("fingerprint", "parts")}
+    described = suite_args(
+        {"fingerprint": version.fingerprint, "evals": list(version.evals), "parts": dict(version.parts)}
+    )
+    shown = {field: described[field] for field in ("fingerprint", "parts")}
     changes = call("query", "admin:previewVersion", shown, url=target.url, token=target.token)
     for line in change_lines(version.fingerprint, changes):
         say(line)
@@ -31,7 +33,7 @@ def mint(suite: Path, name: str, notes: str, asked: str, *, yes: bool, to_produc
     if not yes and not _confirmed(f"name this suite {name!r} at {target.shown}?"):
         say("nothing was done")
         return 1
-    args = {**suite, "name": name} | ({"notes": notes} if notes else {})
+    args = {**described, "name": name} | ({"notes": notes} if notes else {})
     call("mutation", "admin:mintVersion", args, url=target.url, token=target.token)
     say(f"version {name} is {version.fingerprint} at {target.shown}")
     return 0

@@ -378,7 +378,7 @@ def test_a_run_ends_when_its_session_did_and_names_the_backend_that_graded(score
     told.verdict(told.evals[1], "gpt-5", Passed(), backend_version="1.48.0")
     told.finish()
     deliver(told)
-    earlier = MadeRun(tmp_path, "bbbbbbbb-1", evals=1)
+    earlier = MadeRun(tmp_path, "bbbbbbbb-1", evals=2)
     earlier.grade()
     earlier.finish(at="")
     deliver(earlier)
