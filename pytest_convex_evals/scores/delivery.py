@@ -20,7 +20,7 @@ UNAUTHORIZED = "unauthorized"
 _LOST = frozenset({"unknown_model", "unknown_suite", "unknown_run"})
 _LOST_FILE = "unknown_asset"
 _HEARTBEAT_S = 60.0
-_TRIES, _PAUSE_S = 3, 0.5
+_TRIES, _MOST_TRIES, _PAUSE_S = 3, 10, 0.5
 _What = tuple[str | int, ...]
 
 
@@ -56,7 +56,7 @@ class Delivery:
         self._refused_runs: dict[str, str] = {}
         self._refused: dict[CellKey, str] = {}
         self._reason, self._broken = "", False
-        self._failures: dict[_What, tuple[str, int]] = {}
+        self._failures: dict[_What, list[str]] = {}
         self._postponed: set[_What] = set()
         self._again_at: float | None = None
         self._sent = self._work = 0
@@ -169,14 +169,13 @@ class Delivery:
 
     def _fail(self, what: _What, message: str, refuse: Callable[[str], None]) -> None:
         """A failure that comes back the same is an answer: nothing behind it has to wait any longer."""
-        before, times = self._failures.get(what, ("", 0))
-        times = times + 1 if message == before else 1
-        self._failures[what] = (message, times)
-        if times < _TRIES:
-            self._postponed.add(what)
-        else:
+        told = self._failures.setdefault(what, [])
+        told.append(message)
+        if told[-_TRIES:] == [message] * _TRIES or len(told) >= _MOST_TRIES:
             self._broken = True
             refuse(message)
+        else:
+            self._postponed.add(what)
 
     def _refuse_run(self, key: str, message: str) -> None:
         self._refused_runs[key] = self._reason = message
