@@ -1,5 +1,5 @@
 // Internal: what failed in a run, for analysis.
-import { getConvexSize, v } from "convex/values";
+import { getConvexSize, v, type Infer } from "convex/values";
 import type { Doc, Id } from "./_generated/dataModel";
 import { internalQuery, type QueryCtx } from "./_generated/server";
 import { cellView, stepView, viewCell, viewSteps } from "./evals";
@@ -8,10 +8,10 @@ import { cut } from "./input";
 import { READ_CHUNK } from "./limits";
 import { runView, viewRun } from "./runs";
 import { failedStep, stepsOf } from "./steps";
-import { stepName } from "./validators";
+import { stepName, type Step } from "./validators";
 
 const MAX_FAILED = 1_000;
-/** Bytes of cells that are read, which leaves room for the steps of rows that do not name the failed one. */
+/** Bytes of rows after which no more are read; the largest chunk with all steps has as many again. */
 const FAILED_BYTES = 6 * 1024 * 1024;
 /** Characters of a reason in the list; the whole one is with the eval. */
 const SHORT_REASON = 2_000;
@@ -39,44 +39,39 @@ export const getFailedEvalsForRun = internalQuery({
   handler: async (ctx, { runId }) => {
     const run = await ctx.db.get(runId);
     if (run === null) throw refusal("unknown_run", `There is no run ${runId}.`);
-    const { cells, isTruncated } = await failedCells(ctx, runId);
     return {
       run: await viewRun(ctx, run),
       totalEvals: run.counts.planned,
       passedCount: run.counts.passed,
       failedCount: run.counts.failed,
-      failedEvals: await Promise.all(cells.map((cell) => describe(ctx, cell))),
-      isTruncated,
+      ...(await failuresOf(ctx, runId)),
     };
   },
 });
 
 /** As many as fit the limits of one read, in the order in which they came. */
-async function failedCells(ctx: QueryCtx, runId: Id<"runs">): Promise<{ cells: Doc<"evals">[]; isTruncated: boolean }> {
-  const cells: Doc<"evals">[] = [];
-  let bytes = 0;
+async function failuresOf(ctx: QueryCtx, runId: Id<"runs">): Promise<{ failedEvals: Infer<typeof failedEval>[]; isTruncated: boolean }> {
+  const failedEvals: Infer<typeof failedEval>[] = [];
+  let [bytes, after] = [0, 0];
   for (;;) {
-    const after = cells.at(-1)?._creationTime ?? 0;
-    const found = await ctx.db
+    const cells = await ctx.db
       .query("evals")
       .withIndex("by_status", (q) => q.eq("runId", runId).eq("status.kind", "failed").gt("_creationTime", after))
       .take(READ_CHUNK);
-    if (found.length === 0) return { cells, isTruncated: false };
-    if (cells.length >= MAX_FAILED || bytes >= FAILED_BYTES) return { cells, isTruncated: true };
-    cells.push(...found);
-    bytes += found.reduce((sum, cell) => sum + getConvexSize(cell), 0);
+    if (cells.length === 0) return { failedEvals, isTruncated: false };
+    if (failedEvals.length >= MAX_FAILED || bytes >= FAILED_BYTES) return { failedEvals, isTruncated: true };
+    for (const cell of cells) {
+      // Rows of earlier versions do not say at which step they failed.
+      const steps = cell.failedStep === undefined ? await stepsOf(ctx, cell._id) : [];
+      failedEvals.push(describe(cell, cell.failedStep ?? failedStep(steps)));
+      bytes += [cell, ...steps].reduce((sum, row) => sum + getConvexSize(row), 0);
+      after = cell._creationTime;
+    }
   }
 }
 
-async function describe(ctx: QueryCtx, cell: Doc<"evals">) {
-  const { _id, evalPath, category, name, status } = cell;
-  const failureReason = "reason" in status ? cut(status.reason, SHORT_REASON) : "";
-  return { _id, evalPath, category, name, failureReason, failedStep: cell.failedStep ?? failedStep(await olderSteps(ctx, cell)) };
-}
-
-/** Rows of earlier versions do not say at which step they failed. */
-function olderSteps(ctx: QueryCtx, { _id, failedStep: known }: Doc<"evals">) {
-  return known === undefined ? stepsOf(ctx, _id) : Promise.resolve([]);
+function describe({ _id, evalPath, category, name, status }: Doc<"evals">, at: Step["name"] | null): Infer<typeof failedEval> {
+  return { _id, evalPath, category, name, failureReason: "reason" in status ? cut(status.reason, SHORT_REASON) : "", failedStep: at };
 }
 
 const file = v.union(v.id("_storage"), v.null());
