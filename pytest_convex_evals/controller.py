@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -293,7 +294,8 @@ class Controller:
         self._end_calls()
         if self._journal is not None:
             try:
-                self._journal.append("run_finished", exit_status=exit_status, missing=self.missing)
+                at = datetime.now(UTC).isoformat(timespec="milliseconds")
+                self._journal.append("run_finished", at=at, exit_status=exit_status, missing=self.missing)
             except OSError as error:
                 self.problems.append(f"the end of the run is not in the journal: {error.strerror or error}")
             self._journal.close()

@@ -5,6 +5,7 @@ import { maintainMutation, mintMutation, mintQuery, reportMutation, reportQuery,
 import * as versions from "./benchmarkVersions";
 import * as evals from "./evals";
 import * as models from "./models";
+import { markMinted } from "./modelScores";
 import * as runs from "./runs";
 import { cell, counts, part, result, runStart, scope, status, step } from "./validators";
 
@@ -110,13 +111,23 @@ export const deleteRun = maintainMutation({
 });
 
 export const previewVersion = mintQuery({
-  args: { fingerprint: v.string() },
+  args: { fingerprint: v.string(), parts: v.optional(v.array(part)) },
   returns: versions.versionChanges,
-  handler: (ctx, { fingerprint }) => versions.changesSinceLast(ctx, fingerprint),
+  handler: (ctx, suite) => versions.changesSinceLast(ctx, suite),
 });
 
 export const mintVersion = mintMutation({
-  args: { fingerprint: v.string(), name: v.string(), notes: v.optional(v.string()) },
+  args: {
+    fingerprint: v.string(),
+    evals: v.optional(v.array(v.string())),
+    parts: v.optional(v.array(part)),
+    name: v.string(),
+    notes: v.optional(v.string()),
+  },
   returns: v.object({ versionId: v.id("benchmarkVersions") }),
-  handler: async (ctx, asked) => ({ versionId: await versions.mintVersion(ctx, { ...asked, mintedBy: ctx.caller }) }),
+  handler: async (ctx, asked) => {
+    const versionId = await versions.mintVersion(ctx, { ...asked, mintedBy: ctx.caller });
+    await markMinted(ctx, versionId);
+    return { versionId };
+  },
 });

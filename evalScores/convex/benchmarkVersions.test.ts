@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { api } from "./_generated/api";
-import { addSuite, backend, EVALS, refused, rows, token } from "./test.setup";
+import { addSuite, addToken, backend, EVALS, refused, rows, snapshot, token } from "./test.setup";
 
 const parts = (...hashes: [string, string][]) => hashes.map(([name, hash]) => ({ name, hash }));
 
@@ -47,4 +47,17 @@ test("before minting one sees what changed since the last version", async () => 
   expect(await preview()).toEqual({ previous: null, added: ["b", "c", "d"], removed: [], changed: [] });
   await t.mutation(api.admin.mintVersion, { token, fingerprint: "old", name: "v1" });
   expect(await preview()).toEqual({ previous: "v1", added: ["d"], removed: ["a"], changed: ["c"] });
+});
+
+test("a suite that no run has reported is minted with one scope, and a look at it leaves nothing", async () => {
+  const t = await backend();
+  await addToken(t, "minter", ["mint"]);
+  const suite = { fingerprint: "fresh", parts: parts(["a", "1"]) };
+  const before = await snapshot(t);
+  expect(await t.query(api.admin.previewVersion, { token: "minter", ...suite })).toMatchObject({ previous: null, added: ["a"] });
+  expect((await refused(t.query(api.admin.previewVersion, { token: "minter", fingerprint: "fresh" }))).code).toBe("unknown_suite");
+  expect(await snapshot(t)).toEqual(before);
+  const mint = () => t.mutation(api.admin.mintVersion, { token: "minter", ...suite, evals: EVALS, name: "v1" });
+  expect(await mint()).toEqual(await mint());
+  expect(await rows(t, "suites")).toMatchObject([{ fingerprint: "f1" }, { fingerprint: "fresh", evals: EVALS }]);
 });

@@ -8,6 +8,8 @@ import { checkName, checkSize, checkUnique, cut, digest, splitEvalPath } from ".
 import { MAX_SUITE } from "./limits";
 
 type Suite = Pick<Doc<"suites">, "fingerprint" | "evals" | "parts">;
+/** A fingerprint, and what it stands for where no run has told that yet. */
+type Described = Pick<Suite, "fingerprint"> & Partial<Suite>;
 
 export async function findSuite(ctx: QueryCtx, fingerprint: string): Promise<Doc<"suites">> {
   const suite = await suiteOf(ctx, fingerprint);
@@ -50,15 +52,14 @@ export async function ensureSuite(ctx: MutationCtx, { fingerprint, evals, parts 
 
 export async function mintVersion(
   ctx: MutationCtx,
-  { fingerprint, name, notes, mintedBy }: { fingerprint: string; name: string; notes?: string; mintedBy: string },
+  { name, notes, mintedBy, ...described }: Described & { name: string; notes?: string; mintedBy: string },
 ): Promise<Id<"benchmarkVersions">> {
   checkName("name of the version", name);
+  const { fingerprint, evals, parts } = described;
+  if (evals !== undefined && parts !== undefined) await ensureSuite(ctx, { fingerprint, evals, parts });
   const suite = await findSuite(ctx, fingerprint);
   const named = await findVersion(ctx, name);
-  const known = await ctx.db
-    .query("benchmarkVersions")
-    .withIndex("by_suite", (q) => q.eq("suiteId", suite._id))
-    .unique();
+  const known = await versionOf(ctx, suite._id);
   if (known !== null && known._id === named?._id) return known._id;
   if (known !== null) throw refusal("conflict", `The fingerprint ${fingerprint} is version ${known.name} already.`);
   if (named !== null) throw refusal("conflict", `Version ${name} is the fingerprint ${named.fingerprint}. Choose another name.`);
@@ -72,8 +73,15 @@ export function findVersion(ctx: QueryCtx, name: string): Promise<Doc<"benchmark
     .unique();
 }
 
-export function newestVersions(ctx: QueryCtx, count: number): Promise<Doc<"benchmarkVersions">[]> {
-  return ctx.db.query("benchmarkVersions").order("desc").take(count);
+export function versionOf(ctx: QueryCtx, suiteId: Id<"suites">): Promise<Doc<"benchmarkVersions"> | null> {
+  return ctx.db
+    .query("benchmarkVersions")
+    .withIndex("by_suite", (q) => q.eq("suiteId", suiteId))
+    .unique();
+}
+
+export function newestVersion(ctx: QueryCtx): Promise<Doc<"benchmarkVersions"> | null> {
+  return ctx.db.query("benchmarkVersions").order("desc").first();
 }
 
 export const versionChanges = v.object({
@@ -84,11 +92,11 @@ export const versionChanges = v.object({
 });
 
 /** Which parts differ from those of the newest version. */
-export async function changesSinceLast(ctx: QueryCtx, fingerprint: string) {
-  const suite = await findSuite(ctx, fingerprint);
-  const [last] = await newestVersions(ctx, 1);
+export async function changesSinceLast(ctx: QueryCtx, { fingerprint, parts: told }: Pick<Described, "fingerprint" | "parts">) {
+  const parts = (await suiteOf(ctx, fingerprint))?.parts ?? told ?? (await findSuite(ctx, fingerprint)).parts;
+  const last = await newestVersion(ctx);
   const before = new Map(last && (await findSuite(ctx, last.fingerprint)).parts.map(({ name, hash }) => [name, hash]));
-  const after = new Map(suite.parts.map(({ name, hash }) => [name, hash]));
+  const after = new Map(parts.map(({ name, hash }) => [name, hash]));
   return {
     previous: last?.name ?? null,
     added: [...after.keys()].filter((name) => !before.has(name)),

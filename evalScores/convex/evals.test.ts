@@ -17,6 +17,7 @@ import {
   token,
 } from "./test.setup";
 import { addSuite, snapshot, upload, type Backend } from "./test.setup";
+import type { Step } from "./validators";
 
 const PATH = EVALS[0] ?? "";
 const cell = { evalPath: PATH, repeat: 1, attempt: 1 };
@@ -57,11 +58,24 @@ test("a step for a finished cell changes nothing", async () => {
   expect(await snapshot(t)).toEqual(finished);
 });
 
+test("a step that is reported again is the same or refused", async () => {
+  const t = await backend();
+  await startRun(t, "r");
+  const send = (step: Step) => t.mutation(api.admin.reportStep, { token, runKey: "r", cell, step });
+  await send(testsStep(FAILED));
+  const before = await snapshot(t);
+  await send(testsStep(FAILED));
+  expect((await refused(send(testsStep(PASSED)))).code).toBe("conflict");
+  expect((await refused(send({ ...testsStep(FAILED), checks: [] }))).code).toBe("conflict");
+  expect(await snapshot(t)).toEqual(before);
+});
+
 test("a higher attempt replaces a lower one, whichever comes first", async () => {
   const t = await backend();
   const output = await upload(t, [{ path: "a.ts", text: "first" }]);
+  const source = await upload(t, [{ path: "TASK.txt", text: "Write it" }]);
   await startRun(t, "r");
-  await finish(t, "r", PATH, result(ERROR, { output }));
+  await finish(t, "r", PATH, result(ERROR, { output, source }));
   await finish(t, "r", PATH, result(PASSED), 1, 3);
   await finish(t, "r", PATH, result(FAILED), 1, 2);
   expect(await only(rows(t, "evals"))).toMatchObject({ attempt: 3, status: PASSED });
@@ -183,10 +197,12 @@ test("failures of a run and everything about one of them, for analysis", async (
   await finish(t, "r", EVALS[1] ?? "", result(PASSED));
   await finish(t, "r", EVALS[2] ?? "", result(ERROR));
   const failures = await t.query(internal.debugQueries.getFailedEvalsForRun, { runId });
-  expect(failures).toMatchObject({ run: { key: "r", model: "gpt-5" }, totalEvals: 4, passedCount: 1, failedCount: 1 });
+  expect(failures).toMatchObject({ run: { key: "r", model: "gpt-5" }, totalEvals: 4, passedCount: 1, failedCount: 1, isTruncated: false });
   expect(failures.failedEvals).toEqual([
     { _id: evalId, evalPath: PATH, category: "000-basics", name: "000-empty", failureReason: "1 of 2 checks failed", failedStep: "tests" },
   ]);
+  await t.run((ctx) => ctx.db.patch(evalId, { failedStep: undefined }));
+  expect(await t.query(internal.debugQueries.getFailedEvalsForRun, { runId })).toEqual(failures);
   const info = await t.action(internal.debug.getEvalDebugInfo, { evalId });
   expect(info).toMatchObject({ eval: { _id: evalId, task: "Write a backend" }, outputFiles: [{ path: "convex/a.ts", text: "export {}" }] });
   expect(info.eval.steps[1]?.checks).toHaveLength(2);

@@ -1,15 +1,16 @@
 // Cells of a run: which eval, which repeat, how it ended.
 import { paginationOptsValidator, paginationResultValidator } from "convex/server";
-import { v } from "convex/values";
+import { getConvexSize, v } from "convex/values";
 import type { Doc, Id } from "./_generated/dataModel";
 import { query, type MutationCtx, type QueryCtx } from "./_generated/server";
 import { findAsset, releaseAsset } from "./assets";
 import { checksOf } from "./checks";
 import { refusal } from "./errors";
 import { checkAmount, checkCount, digest, splitEvalPath, TextBudget } from "./input";
-import { CELL_BATCH, DELETE_BATCH } from "./limits";
+import { BATCH_BYTES, CELL_BATCH, DELETE_BATCH, READ_CHUNK } from "./limits";
+import { checkAnswer } from "./samples";
 import { hasEnded, settle, tallyAfter, type Tally } from "./settle";
-import { acceptSteps, addStep, clearSteps, stepsOf } from "./steps";
+import { acceptSteps, addStep, clearSteps, failedStep, hasChanged, stepsOf } from "./steps";
 import { checkVerdict, status, stepName, usage, verdict, type Cell, type Result, type Step } from "./validators";
 
 const RUNNING = { kind: "running" as const };
@@ -52,15 +53,18 @@ export async function reportStep(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
   const [accepted] = acceptSteps([step], new TextBudget());
   const open = await openCell(ctx, run, cell, await findCell(ctx, run, cell));
   if (open === null || accepted === undefined) return;
-  const steps = await stepsOf(ctx, open._id);
-  if (!steps.some(({ name }) => name === step.name)) await addStep(ctx, open, accepted);
+  const known = (await stepsOf(ctx, open._id)).find(({ name }) => name === step.name);
+  if (known === undefined) await addStep(ctx, open, accepted);
+  else if (await hasChanged(ctx, known, accepted))
+    throw refusal("conflict", `The step ${step.name} of ${cell.evalPath} was reported with another content.`);
 }
 
 /** The verdict on a cell with everything that belongs to it. */
 export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell, sent: Result): Promise<Id<"evals">> {
   checkResult(sent);
   const known = await findCell(ctx, run, cell);
-  const sentDigest = await digest(sent);
+  const { answer, ...said } = sent;
+  const sentDigest = await digest(said);
   if (known?.digest !== undefined) {
     if (known.attempt > cell.attempt) return known._id;
     if (known.attempt === cell.attempt) {
@@ -68,7 +72,7 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
       throw refusal("conflict", `Attempt ${cell.attempt} of ${cell.evalPath} has another result. A new result needs a higher attempt.`);
     }
   }
-  const { verdict: sentVerdict, steps: sentSteps, output, source, ...measured } = sent;
+  const { verdict: sentVerdict, steps: sentSteps, output, source, ...measured } = said;
   const budget = new TextBudget();
   const row = {
     runId: run._id,
@@ -77,6 +81,8 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
     ...measured,
     status: budget.cutReason(sentVerdict),
     digest: sentDigest,
+    answer,
+    failedStep: failedStep(sentSteps),
     outputId: output === undefined ? undefined : await findAsset(ctx, output),
     sourceId: source === undefined ? undefined : await findAsset(ctx, source),
   };
@@ -84,7 +90,12 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
   if (known !== null) {
     await clearSteps(ctx, known._id);
     await ctx.db.replace(known._id, row);
-    if (known.outputId !== undefined && known.outputId !== row.outputId) await releaseAsset(ctx, known.outputId);
+    for (const [before, after] of [
+      [known.outputId, row.outputId],
+      [known.sourceId, row.sourceId],
+    ]) {
+      if (before !== undefined && before !== after) await releaseAsset(ctx, before);
+    }
   }
   const evalId = known?._id ?? (await ctx.db.insert("evals", row));
   const finished = await ctx.db.get(evalId);
@@ -93,7 +104,8 @@ export async function finishEval(ctx: MutationCtx, run: Doc<"runs">, cell: Cell,
   return evalId;
 }
 
-function checkResult({ generationMs, gradingMs, startedAt, usage: used }: Result): void {
+function checkResult({ generationMs, gradingMs, startedAt, usage: used, answer }: Result): void {
+  checkAnswer(answer);
   for (const [what, value] of Object.entries({ generationMs, gradingMs, startedAt, ...used })) checkAmount(what, value);
 }
 
@@ -103,7 +115,7 @@ export async function endRunningCells(ctx: MutationCtx, run: Doc<"runs">): Promi
     .query("evals")
     .withIndex("by_status", (q) => q.eq("runId", run._id).eq("status.kind", "running"))
     .take(CELL_BATCH);
-  let tally: Tally = { counts: run.counts, categories: run.categories, totals: run.totals };
+  let tally: Tally = { counts: run.counts, categories: run.categories, totals: run.totals, answers: run.answers };
   for (const cell of stuck) {
     await ctx.db.patch(cell._id, { status: UNFINISHED });
     tally = tallyAfter(tally, cell, { ...cell, status: UNFINISHED });
@@ -111,25 +123,36 @@ export async function endRunningCells(ctx: MutationCtx, run: Doc<"runs">): Promi
   return { tally, more: stuck.length === CELL_BATCH };
 }
 
-/** Deletes a batch of what belonged to a run; true when there may be more. */
+/** Deletes a batch of what belonged to a run, by rows and by bytes; true when there may be more. */
 export async function deleteRows(ctx: MutationCtx, runId: Id<"runs">): Promise<boolean> {
+  let [count, bytes] = [0, 0];
+  while (count < DELETE_BATCH && bytes < BATCH_BYTES) {
+    const rows = await someRows(ctx, runId);
+    if (rows.length === 0) return false;
+    for (const row of rows) {
+      await ctx.db.delete(row._id);
+      bytes += getConvexSize(row);
+      if ("outputId" in row && row.outputId !== undefined) await releaseAsset(ctx, row.outputId);
+      if ("sourceId" in row && row.sourceId !== undefined) await releaseAsset(ctx, row.sourceId);
+    }
+    count += rows.length;
+  }
+  return true;
+}
+
+/** A few rows of a run, its cells last: through them the others are known. */
+async function someRows(ctx: QueryCtx, runId: Id<"runs">): Promise<Doc<"checks" | "steps" | "evals">[]> {
   for (const table of ["checks", "steps"] as const) {
     const rows = await ctx.db
       .query(table)
       .withIndex("by_run", (q) => q.eq("runId", runId))
-      .take(DELETE_BATCH);
-    for (const row of rows) await ctx.db.delete(row._id);
-    if (rows.length > 0) return true;
+      .take(READ_CHUNK);
+    if (rows.length > 0) return rows;
   }
-  const cells = await ctx.db
+  return await ctx.db
     .query("evals")
     .withIndex("by_cell", (q) => q.eq("runId", runId))
-    .take(DELETE_BATCH);
-  for (const cell of cells) {
-    await ctx.db.delete(cell._id);
-    if (cell.outputId !== undefined) await releaseAsset(ctx, cell.outputId);
-  }
-  return cells.length > 0;
+    .take(READ_CHUNK);
 }
 
 export const cellView = v.object({

@@ -20,16 +20,20 @@ export const MAX_CHECKS = 1_000;
 export const MAX_CELL_TEXT = 2_000_000;
 /** Bytes of one document. */
 export const MAX_DOCUMENT = 900 * KIB;
-/** Rows that one transaction of a cascade deletes. */
+/** Rows that one transaction of a cascade deletes at most, */
 export const DELETE_BATCH = 400;
+/** and bytes after which it stops: rows are long where failures are. */
+export const BATCH_BYTES = 3 * KIB * KIB;
+/** Rows that are read at once where only their size says when to stop; the largest have 100 KB. */
+export const READ_CHUNK = 20;
 /** Cells that one transaction ends. */
 export const CELL_BATCH = 200;
 /** Complete runs that make a score. */
 export const RANKED_RUNS = 10;
 /** Rows of one leaderboard. */
 export const MAX_ROWS = 500;
-/** Versions that the leaderboard looks back for models without a score for the newest. */
-export const VERSIONS_BACK = 5;
+/** Scores that one transaction marks as those of a version. */
+export const MINT_BATCH = 500;
 /** A run without a sign of life for this long has been abandoned. */
 export const HEARTBEAT_LIMIT = 3 * HOUR;
 /** How long a file may wait to be referred to. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { internal } from "./_generated/api";
-import { backend, only, rows, startRun } from "./test.setup";
+import { api, internal } from "./_generated/api";
+import { backend, only, PASSED, rows, startRun, wholeRun } from "./test.setup";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -13,4 +13,18 @@ test("a migration leaves rows alone that are as they should be", async () => {
   await t.mutation(internal.migrations.runAll, {});
   await t.finishAllScheduledFunctions(vi.runAllTimers);
   expect(await only(rows(t, "evals"))).toMatchObject(cell);
+});
+
+test("scores of an earlier version learn how new their suite is", async () => {
+  const t = await backend();
+  await wholeRun(t, "r", [PASSED, PASSED, PASSED, PASSED]);
+  const before = await t.query(api.modelScores.leaderboard, {});
+  const scores = await rows(t, "modelScores");
+  await t.run(async (ctx) => {
+    for (const { _id } of scores) await ctx.db.patch(_id, { fingerprint: undefined, suiteAt: undefined, mintedAt: undefined });
+  });
+  await t.mutation(internal.migrations.runAll, {});
+  await t.finishAllScheduledFunctions(vi.runAllTimers);
+  expect(await rows(t, "modelScores")).toEqual(scores);
+  expect(await t.query(api.modelScores.leaderboard, {})).toEqual(before);
 });

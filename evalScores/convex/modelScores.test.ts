@@ -91,6 +91,41 @@ test("versions are an archive; a model without a score for the newest shows its 
   ]);
 });
 
+test("a model keeps its newest older score, however many versions follow", async () => {
+  const t = await backend();
+  await wholeRun(t, "o1", HALF);
+  await mint(t, "f1", "v1");
+  for (let n = 2; n < 10; n++) {
+    await mint(t, `f${n}`, `v${n}`);
+    const { version, rows: found } = await board(t);
+    expect([version?.name, ...found.map((row) => [row.model.slug, row.version?.name, row.outdated])]).toEqual([
+      `v${n}`,
+      ["gpt-5", "v1", true],
+    ]);
+  }
+  await wholeRun(t, "o2", ALL, { fingerprint: "f4" });
+  expect((await board(t)).rows.map((row) => [row.version?.name, row.score, row.outdated])).toEqual([["v4", 1, true]]);
+  await t.mutation(api.admin.deleteRun, { token, runKey: "o2", reason: "test" });
+  expect((await board(t)).rows.map((row) => [row.version?.name, row.outdated])).toEqual([["v1", true]]);
+});
+
+test("before anything is minted, only suites with scores stand in for versions", async () => {
+  const t = await backend();
+  await addModel(t, "o3");
+  await wholeRun(t, "o1", HALF, { model: "o3" });
+  for (let n = 2; n < 10; n++) await addSuite(t, `f${n}`);
+  expect((await board(t)).version).toEqual({ name: null, fingerprint: "f1" });
+  await wholeRun(t, "g1", ALL, { fingerprint: "f4" });
+  const view = async () => {
+    const { version, rows: found } = await board(t);
+    return [version?.fingerprint, ...found.map((row) => [row.model.slug, row.version?.fingerprint, row.outdated])];
+  };
+  expect(await view()).toEqual(["f4", ["gpt-5", "f4", false], ["o3", "f1", true]]);
+  await wholeRun(t, "partial", [PASSED], { fingerprint: "f9" });
+  expect(await view()).toEqual(["f4", ["gpt-5", "f4", false], ["o3", "f1", true]]);
+  expect((await board(t, { experiment: "no_guidelines" })).version).toBeNull();
+});
+
 test("experiments have boards of their own", async () => {
   const t = await backend();
   await wholeRun(t, "a", HALF, { experiment: "no_guidelines" });

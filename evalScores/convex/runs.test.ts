@@ -96,6 +96,21 @@ test("two sessions may report the same run; other settings under its key are ref
   expect((await refused(startRun(t, "r", { gitCommit: "abc" }))).code).toBe("conflict");
 });
 
+test("the version of the backend may follow, in any order, and the first one that is told stays", async () => {
+  const versions = [{ backend: { kind: "embedded", version: "" } }, { backend: { kind: "embedded", version: "1.2.3" } }];
+  const made = [];
+  for (const order of [versions, versions.toReversed(), [...versions, ...versions]]) {
+    const t = await backend();
+    for (const version of order) await startRun(t, "r", version);
+    await startRun(t, "r", { backend: { kind: "embedded", version: "1.2.4" } });
+    expect((await only(rows(t, "runs"))).backend).toEqual({ kind: "embedded", version: "1.2.3" });
+    expect((await refused(startRun(t, "r", { backend: { kind: "local", version: "1.2.3" } }))).code).toBe("conflict");
+    made.push(await snapshot(t));
+  }
+  expect(made[1]).toEqual(made[0]);
+  expect(made[2]).toEqual(made[0]);
+});
+
 test("a session that goes on with a run may plan more, in any order, and nothing is taken out", async () => {
   const [first = "", ...others] = EVALS;
   const plans = [{ plannedEvals: [first] }, { plannedEvals: others, repeats: 2 }, { plannedEvals: [first, ...others] }];
@@ -175,6 +190,35 @@ test("an abandoned run takes late results, and a newer heartbeat revives it", as
   await t.finishAllScheduledFunctions(vi.runAllTimers);
   for (const path of EVALS) await finish(t, "r", path, result(PASSED));
   expect(await only(rows(t, "runs"))).toMatchObject({ status: { kind: "passed" }, complete: true });
+});
+
+test("a heartbeat from the future does not silence those that come later", async () => {
+  const t = await backend();
+  await startRun(t, "r");
+  const beat = (sentAt: number) => t.mutation(api.admin.heartbeat, { token, runKey: "r", sentAt });
+  await beat(Date.now() + 24 * HOUR);
+  for (let hour = 0; hour < 5; hour++) {
+    vi.advanceTimersByTime(HOUR);
+    await beat(Date.now() - 1_000);
+    await t.mutation(internal.runs.abandonSilentRuns, {});
+    await t.finishAllScheduledFunctions(vi.runAllTimers);
+    expect(await kindOf(t)).toEqual({ kind: "pending" });
+  }
+});
+
+test("a deletion that ended too early goes on when it is asked for again", async () => {
+  const t = await backend();
+  const runId = await wholeRun(t, "gone", [PASSED, FAILED, PASSED, PASSED]);
+  await t.run(async (ctx) => {
+    const run = await ctx.db.get(runId);
+    if (run === null) throw new Error("there is no run");
+    const { key, modelId, experimentId, startedAt } = run;
+    await ctx.db.insert("deletedRuns", { key, runId, modelId, experimentId, startedAt, reason: "test", deletedBy: "test" });
+    await ctx.db.delete(runId);
+  });
+  await t.mutation(api.admin.deleteRun, { token, runKey: "gone", reason: "test" });
+  await t.finishAllScheduledFunctions(vi.runAllTimers);
+  for (const table of ["evals", "steps", "checks"] as const) expect(await rows(t, table)).toEqual([]);
 });
 
 test("a deleted run takes everything with it but shared files, and does not come back", async () => {

@@ -4,7 +4,7 @@ import { v } from "convex/values";
 import { internal } from "./_generated/api";
 import type { Doc, Id } from "./_generated/dataModel";
 import { internalMutation, query, type MutationCtx, type QueryCtx } from "./_generated/server";
-import { findSuite } from "./benchmarkVersions";
+import { findSuite, versionOf } from "./benchmarkVersions";
 import { refusal } from "./errors";
 import { deleteRows, endRunningCells } from "./evals";
 import { ensureExperiment } from "./experiments";
@@ -12,6 +12,7 @@ import { checkAmount, checkCount, checkName, checkSize, checkUnique, cut, digest
 import { HEARTBEAT_LIMIT, MAX_CELLS } from "./limits";
 import { findModel, refuseBuiltIn } from "./models";
 import { refreshScores } from "./modelScores";
+import { leaveSample, NO_ANSWERS } from "./samples";
 import { hasEnded, settle } from "./settle";
 import { backend, counts, status, type RunStart } from "./validators";
 
@@ -51,11 +52,13 @@ export async function startRun(ctx: MutationCtx, start: RunStart): Promise<Id<"r
   const suite = await findSuite(ctx, fingerprint);
   await refuseDeleted(ctx, start.key);
   const { plannedEvals, repeats, ...settings } = start;
-  const sent = await digest({ ...settings, model: model._id });
+  // Which version of a backend grades is known with the first result, not with the start.
+  const digestOf = (version: string) => digest({ ...settings, backend: { ...settings.backend, version }, model: model._id });
+  const sent = await digestOf("");
   const known = await runOf(ctx, start.key);
   const inSuite = new Set(suite.evals);
   const strange = plannedEvals.find((path) => !inSuite.has(path));
-  if (known !== null && known.digest !== sent)
+  if (known !== null && known.digest !== sent && known.digest !== (await digestOf(known.backend.version)))
     throw refusal("conflict", `The run ${start.key} was started with other settings. Use another key.`);
   if (strange !== undefined) throw refusal("unplanned_eval", `The suite ${fingerprint} has no eval ${strange}.`);
   if (known !== null) {
@@ -78,13 +81,15 @@ export async function startRun(ctx: MutationCtx, start: RunStart): Promise<Id<"r
     counts: { planned: plannedEvals.length * repeats, running: 0, passed: 0, failed: 0, error: 0 },
     categories: [],
     totals: { costNanoUsd: 0, unknownCosts: 0, generationMs: 0, unknownGenerations: 0 },
+    answers: NO_ANSWERS,
   });
 }
 
-/** A session that goes on with a run may plan more; nothing is ever taken out of a plan. */
+/** A session that goes on with a run may plan more and say which backend grades; nothing is ever taken out. */
 async function growPlan(ctx: MutationCtx, known: Doc<"runs">, start: RunStart, suite: Doc<"suites">): Promise<void> {
   const plannedEvals = [...new Set([...known.plannedEvals, ...start.plannedEvals])].sort();
   const repeats = Math.max(known.repeats, start.repeats);
+  if (known.backend.version === "" && start.backend.version !== "") await ctx.db.patch(known._id, { backend: start.backend });
   if (plannedEvals.length === known.plannedEvals.length && repeats === known.repeats) return;
   checkPlan(start.key, plannedEvals, repeats);
   const counts = { ...known.counts, planned: plannedEvals.length * repeats };
@@ -110,8 +115,11 @@ function checkStart(start: RunStart): void {
 /** A newer heartbeat also revives a run that was given up. */
 export async function heartbeat(ctx: MutationCtx, run: Doc<"runs">, sentAt: number): Promise<void> {
   checkAmount("time of the heartbeat", sentAt);
-  if (run.endedAt !== undefined || sentAt <= (run.heartbeatSentAt ?? 0)) return;
-  await settle(ctx, run, { heartbeatSentAt: sentAt, heartbeatAt: Date.now(), abandonedAt: undefined });
+  const heartbeatAt = Date.now();
+  // A clock that runs ahead must not silence the heartbeats that come when it has been set right.
+  const heartbeatSentAt = Math.min(sentAt, heartbeatAt);
+  if (run.endedAt !== undefined || heartbeatSentAt <= (run.heartbeatSentAt ?? 0)) return;
+  await settle(ctx, run, { heartbeatSentAt, heartbeatAt, abandonedAt: undefined });
 }
 
 export async function completeRun(ctx: MutationCtx, run: Doc<"runs">, endedAt: number): Promise<void> {
@@ -138,13 +146,19 @@ export const endStuckCells = internalMutation({
 
 /** The run goes at once; what belongs to it follows in batches. */
 export async function deleteRun(ctx: MutationCtx, key: string, reason: string, deletedBy: string): Promise<void> {
-  if ((await tombstoneOf(ctx, key)) !== null) return;
+  const tombstone = await tombstoneOf(ctx, key);
+  if (tombstone !== null) {
+    // Asked again, it goes on where a cascade has ended too early.
+    if (tombstone.runId !== undefined) await ctx.scheduler.runAfter(0, internal.runs.deleteRest, { runId: tombstone.runId });
+    return;
+  }
   const run = await findRun(ctx, key);
-  const { modelId, experimentId, startedAt } = run;
-  await ctx.db.insert("deletedRuns", { key, modelId, experimentId, startedAt, reason: cut(reason), deletedBy });
+  const { _id: runId, modelId, experimentId, startedAt } = run;
+  await ctx.db.insert("deletedRuns", { key, runId, modelId, experimentId, startedAt, reason: cut(reason), deletedBy });
   await ctx.db.delete(run._id);
+  await leaveSample(ctx, run, run.sample);
   if (run.complete) await refreshScores(ctx, run);
-  await ctx.scheduler.runAfter(0, internal.runs.deleteRest, { runId: run._id });
+  await ctx.scheduler.runAfter(0, internal.runs.deleteRest, { runId });
 }
 
 export const deleteRest = internalMutation({
@@ -200,15 +214,13 @@ export const runView = v.object({
   endedAt: v.optional(v.number()),
   status,
   complete: v.boolean(),
+  duplicate: v.boolean(),
   counts,
 });
 
 export async function viewRun(ctx: QueryCtx, run: Doc<"runs">) {
   const { _id, key, plannedEvals, repeats, gitCommit, ciUrl, startedAt, endedAt, complete } = run;
-  const version = await ctx.db
-    .query("benchmarkVersions")
-    .withIndex("by_suite", (q) => q.eq("suiteId", run.suiteId))
-    .unique();
+  const version = await versionOf(ctx, run.suiteId);
   return {
     ...{ _id, key, plannedEvals, repeats, gitCommit, ciUrl, startedAt, endedAt, complete },
     model: (await ctx.db.get(run.modelId))?.slug ?? null,
@@ -216,6 +228,7 @@ export async function viewRun(ctx: QueryCtx, run: Doc<"runs">) {
     fingerprint: version?.fingerprint ?? (await ctx.db.get(run.suiteId))?.fingerprint ?? null,
     version: version?.name ?? null,
     backend: run.backend,
+    duplicate: run.duplicate ?? false,
     status: run.status,
     counts: run.counts,
   };

@@ -1,7 +1,7 @@
 // The tables. Every read has an index; every index has a read.
 import { defineSchema, defineTable } from "convex/server";
 import { v } from "convex/values";
-import { backend, categoryCounts, counts, status, totals } from "./validators";
+import { answers, backend, categoryCounts, counts, status, totals } from "./validators";
 import { categoryScore, checkVerdict, interval, part, scope, stepName, usage, verdict } from "./validators";
 
 export default defineSchema({
@@ -52,7 +52,7 @@ export default defineSchema({
     digest: v.string(),
     /** By the server's clock. */
     heartbeatAt: v.number(),
-    /** The newest heartbeat, by the client's clock. */
+    /** The newest heartbeat, by the client's clock; at most the server's. */
     heartbeatSentAt: v.optional(v.number()),
     endedAt: v.optional(v.number()),
     abandonedAt: v.optional(v.number()),
@@ -64,15 +64,24 @@ export default defineSchema({
     counts,
     categories: v.array(categoryCounts),
     totals,
+    /** Absent in rows of earlier versions, whose answers nobody told. */
+    answers: v.optional(answers),
+    /** Which answers a complete run is about: see `samples`. */
+    sample: v.optional(v.string()),
+    /** A newer run has the same sample, and counts in place of this one. */
+    duplicate: v.optional(v.literal(true)),
   })
     .index("by_key", ["key"])
     .index("by_model", ["modelId"])
     .index("by_status", ["status.kind", "heartbeatAt"])
-    .index("by_version", ["modelId", "experimentId", "suiteId", "complete", "startedAt"])
-    .index("by_experiment", ["modelId", "experimentId", "complete", "startedAt"]),
+    .index("by_version", ["modelId", "experimentId", "suiteId", "complete", "duplicate", "startedAt"])
+    .index("by_experiment", ["modelId", "experimentId", "complete", "duplicate", "startedAt"])
+    .index("by_sample", ["modelId", "experimentId", "suiteId", "sample", "startedAt"]),
   /** Keys that must not come back, and the evidence that there was a run. */
   deletedRuns: defineTable({
     key: v.string(),
+    /** By which rows that are left are found; absent in rows of earlier versions. */
+    runId: v.optional(v.id("runs")),
     modelId: v.id("models"),
     experimentId: v.id("experiments"),
     startedAt: v.number(),
@@ -90,10 +99,13 @@ export default defineSchema({
     status,
     /** Of the result as it was sent; absent until there is one. */
     digest: v.optional(v.string()),
+    answer: v.optional(v.string()),
     usage: v.optional(usage),
     generationMs: v.optional(v.union(v.number(), v.null())),
     gradingMs: v.optional(v.number()),
     startedAt: v.optional(v.number()),
+    /** The first step that failed, null when none did; absent in rows of earlier versions. */
+    failedStep: v.optional(v.union(stepName, v.null())),
     outputId: v.optional(v.id("assets")),
     sourceId: v.optional(v.id("assets")),
   })
@@ -143,7 +155,16 @@ export default defineSchema({
     meanCostUsd: v.union(v.number(), v.null()),
     meanGenerationMs: v.union(v.number(), v.null()),
     newestRunAt: v.number(),
+    /** Of the suite, so that no board has to read suites; absent over all suites. */
+    fingerprint: v.optional(v.string()),
+    suiteAt: v.optional(v.number()),
+    /** When the suite became a version; absent while it is none. */
+    mintedAt: v.optional(v.number()),
   })
     .index("by_suite", ["experimentId", "suiteId", "score"])
-    .index("by_model", ["modelId", "experimentId", "suiteId"]),
+    .index("by_model", ["modelId", "experimentId", "suiteId"])
+    .index("by_newest_suite", ["experimentId", "suiteAt"])
+    .index("by_model_suite", ["modelId", "experimentId", "suiteAt"])
+    .index("by_model_version", ["modelId", "experimentId", "mintedAt"])
+    .index("by_minted", ["suiteId", "mintedAt"]),
 });

@@ -3,17 +3,19 @@ import type { WithoutSystemFields } from "convex/server";
 import type { Doc } from "./_generated/dataModel";
 import type { MutationCtx } from "./_generated/server";
 import { refreshScores } from "./modelScores";
+import { addAnswer, joinSample, leaveSample, sampleOf } from "./samples";
 import { nanoUsd } from "./statistics";
 import type { Status } from "./validators";
 
 type Run = WithoutSystemFields<Doc<"runs">>;
 /** What counts about a cell; null: there is none yet. */
-export type Counted = Pick<Doc<"evals">, "category" | "status" | "usage" | "generationMs"> | null;
-export type Tally = Pick<Run, "counts" | "categories" | "totals">;
+export type Counted = Pick<Doc<"evals">, "category" | "status" | "usage" | "generationMs" | "answer"> | null;
+export type Tally = Pick<Run, "counts" | "categories" | "totals" | "answers">;
 
 /** The tally after a cell has changed. */
 export function tallyAfter(tally: Tally, before: Counted, after: Counted): Tally {
-  const changed = structuredClone({ counts: tally.counts, categories: tally.categories, totals: tally.totals });
+  const { counts, categories, totals, answers } = tally;
+  const changed = structuredClone({ counts, categories, totals, answers });
   count(changed, before, -1);
   count(changed, after, 1);
   changed.categories = changed.categories.filter(({ passed, failed }) => passed + failed > 0);
@@ -21,8 +23,10 @@ export function tallyAfter(tally: Tally, before: Counted, after: Counted): Tally
   return changed;
 }
 
-function count({ counts, categories, totals }: Tally, cell: Counted, by: 1 | -1): void {
+function count(tally: Tally, cell: Counted, by: 1 | -1): void {
   if (cell === null) return;
+  const { counts, categories, totals } = tally;
+  if (tally.answers !== undefined && cell.answer !== undefined) tally.answers = addAnswer(tally.answers, cell.answer, by);
   const { kind } = cell.status;
   if (kind !== "pending") counts[kind] += by;
   if (kind === "passed" || kind === "failed") {
@@ -43,7 +47,15 @@ export async function settle(ctx: MutationCtx, before: Doc<"runs">, changes: Par
   const run = { ...before, ...changes };
   const verdicts = run.counts.passed + run.counts.failed;
   const complete = run.coversSuite && verdicts === run.counts.planned;
-  await ctx.db.patch(before._id, { ...changes, complete, status: statusOf(run) });
+  const sample = sampleOf(run, complete);
+  const status = statusOf(run);
+  if (sample === before.sample) {
+    await ctx.db.patch(before._id, { ...changes, complete, status });
+  } else {
+    await ctx.db.patch(before._id, { ...changes, complete, status, sample, duplicate: undefined });
+    await leaveSample(ctx, run, before.sample);
+    await joinSample(ctx, run, sample);
+  }
   const ranked = before.complete || complete;
   if (ranked && (before.complete !== complete || changes.counts !== undefined)) await refreshScores(ctx, run);
 }

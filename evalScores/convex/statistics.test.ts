@@ -40,6 +40,17 @@ test("each run weighs the same, whatever its repeats", () => {
   expect(scoreOf([run(1, 0), run(0, 9)])).toMatchObject({ score: 0.5, trials: 10 });
 });
 
+// Of 4²/(1/10 + 1/10 + 1/10 + 1/100) = 51.6129 and 2²/(1/4 + 1/36) = 14.4 trials, by the same quadratic as above.
+test.each([
+  [[run(5, 5), run(5, 5), run(5, 5), run(50, 50)], 130, 0.368402, 0.631598],
+  [[run(3, 1), run(27, 9)], 40, 0.491787, 0.902918],
+])("runs of different length make the interval of their effective number of trials (%#)", (runs, trials, low, high) => {
+  const score = scoreOf(runs);
+  expect(score?.trials).toBe(trials);
+  expect(score?.interval.low).toBeCloseTo(low, 5);
+  expect(score?.interval.high).toBeCloseTo(high, 5);
+});
+
 test("categories have their own means", () => {
   const first = run(3, 1, {
     categories: [

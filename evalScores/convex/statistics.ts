@@ -9,8 +9,8 @@ export function mean(values: number[]): number | null {
 }
 
 /**
- * The Wilson score interval (95 %) of a rate seen in so many trials. Repeats of one eval count as trials of their own: evals differ
- * more than repeats do, so that for this suite the interval is rather too wide than too narrow.
+ * The Wilson score interval (95 %) of a rate seen in so many trials, which need not be a whole number. Repeats of one eval count as
+ * trials of their own: evals differ more than repeats do, so that for this suite the interval is rather too wide than too narrow.
  */
 export function wilson(rate: number, trials: number): { low: number; high: number } {
   if (trials === 0) return { low: 0, high: 1 };
@@ -35,10 +35,10 @@ export function scoreOf(runs: RankedRun[]): Score | null {
     runs: runs.length,
     score: overall.score,
     trials: overall.trials,
-    interval: wilson(overall.score, overall.trials),
+    interval: wilson(overall.score, overall.effective),
     categories: names.flatMap((category) => {
       const rate = rateOver(runs.flatMap((run) => run.categories.filter((counts) => counts.category === category)));
-      return rate === null ? [] : [{ category, ...rate }];
+      return rate === null ? [] : [{ category, score: rate.score, trials: rate.trials }];
     }),
     meanCostUsd: mean(known.map((run) => run.totals.costNanoUsd / NANO)),
     meanGenerationMs: mean(timed.map((run) => run.totals.generationMs / (run.counts.passed + run.counts.failed))),
@@ -46,11 +46,20 @@ export function scoreOf(runs: RankedRun[]): Score | null {
   };
 }
 
-/** The mean of the runs' rates, and how many trials are behind it. */
-function rateOver(counts: Trials[]): { score: number; trials: number } | null {
-  const tried = counts.filter(({ passed, failed }) => passed + failed > 0);
-  const score = mean(tried.map(({ passed, failed }) => passed / (passed + failed)));
-  return score === null ? null : { score, trials: tried.reduce((sum, { passed, failed }) => sum + passed + failed, 0) };
+/**
+ * The mean of the runs' rates, and how many trials are behind it. A mean in which k runs of n₁, n₂, … trials weigh the same varies like
+ * the rate of k² / (1/n₁ + 1/n₂ + …) trials: the sum of them where runs are alike, less where a short run weighs as much as a long one.
+ */
+function rateOver(counts: Trials[]): { score: number; trials: number; effective: number } | null {
+  const tried = counts.map(({ passed, failed }) => ({ passed, trials: passed + failed })).filter(({ trials }) => trials > 0);
+  const score = mean(tried.map(({ passed, trials }) => passed / trials));
+  if (score === null) return null;
+  const sum = (terms: number[]) => terms.reduce((total, term) => total + term, 0);
+  return {
+    score,
+    trials: sum(tried.map(({ trials }) => trials)),
+    effective: tried.length ** 2 / sum(tried.map(({ trials }) => 1 / trials)),
+  };
 }
 
 export function nanoUsd(usd: number): number {

@@ -1,9 +1,9 @@
 // Steps of a cell, in their order, and through them the checks.
 import type { Doc, Id } from "./_generated/dataModel";
 import type { MutationCtx, QueryCtx } from "./_generated/server";
-import { addChecks, deleteChecks } from "./checks";
+import { addChecks, checksOf, deleteChecks } from "./checks";
 import { refusal } from "./errors";
-import { checkAmount, checkName, TextBudget } from "./input";
+import { checkAmount, checkName, digest, TextBudget } from "./input";
 import { MAX_CHECKS } from "./limits";
 import type { Step } from "./validators";
 
@@ -27,6 +27,19 @@ export function acceptSteps(steps: Step[], budget: TextBudget): Step[] {
       }),
     };
   });
+}
+
+/** In their order; null when none failed. */
+export function failedStep(steps: Pick<Step, "name" | "verdict">[]): Step["name"] | null {
+  const failed = steps.filter(({ verdict }) => verdict.kind === "failed").map(({ name }) => ORDER.indexOf(name));
+  return failed.length === 0 ? null : (ORDER[Math.min(...failed)] ?? null);
+}
+
+/** Whether a step that is there is another one than the one that was sent. */
+export async function hasChanged(ctx: QueryCtx, { evalId, name, verdict, durationMs }: Doc<"steps">, sent: Step): Promise<boolean> {
+  const found = (await checksOf(ctx, evalId)).filter(({ step }) => step === name);
+  const checks = found.map(({ name, verdict, durationMs, detail }) => ({ name, verdict, durationMs, detail }));
+  return (await digest({ name, verdict, durationMs, checks })) !== (await digest(sent));
 }
 
 export function stepsOf(ctx: QueryCtx, evalId: Id<"evals">): Promise<Doc<"steps">[]> {

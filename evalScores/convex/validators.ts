@@ -60,6 +60,8 @@ export const result = v.object({
   startedAt: v.number(),
   output: v.optional(v.string()),
   source: v.optional(v.string()),
+  /** SHA-256 of whatever makes the model's answer this one; the same when a paid answer is used again. */
+  answer: v.optional(v.string()),
 });
 export type Result = Infer<typeof result>;
 
@@ -88,6 +90,10 @@ export const totals = v.object({
   generationMs: v.number(),
   unknownGenerations: v.number(),
 });
+
+/** The answers behind the cells of a run: a sum of their hashes, and of how many. */
+export const answers = v.object({ sum: v.string(), known: v.number() });
+export type Answers = Infer<typeof answers>;
 
 export const interval = v.object({ low: v.number(), high: v.number() });
 export const categoryScore = v.object({ category: v.string(), score: v.number(), trials: v.number() });

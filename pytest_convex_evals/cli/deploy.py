@@ -7,18 +7,18 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from pytest_convex_evals.cli.deployments import admin_key, deployment, environment
+from pytest_convex_evals.cli.deployments import admin_key, deploy_target, environment
 from pytest_convex_evals.cli.output import say
 from pytest_convex_evals.cli.scores_project import MIGRATION_STEPS, cli_of, project_copy
 from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain
 from pytest_convex_evals.errors import EvalsError, SettingsError
-from pytest_convex_evals.scores.target import DEVELOPMENT, PRODUCTION
+from pytest_convex_evals.scores.target import PRODUCTION
 
 
 def deploy(asked: str, *, production: bool) -> int:
     """Push, and say what is left to do."""
     variables = environment()
-    url, name = deployment(asked or (PRODUCTION if production else ""), variables, DEVELOPMENT)
+    url, name = deploy_target(asked or (PRODUCTION if production else ""), variables)
     if name == PRODUCTION and not production:
         raise SettingsError(f"{url} is production.\n  what to do: give --production if that is meant")
     if production and name != PRODUCTION:

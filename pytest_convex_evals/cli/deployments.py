@@ -35,6 +35,12 @@ def deployment(asked: str, variables: dict[str, str], default: str = "") -> tupl
     return Deployments.read(Path.cwd()).find(text, source)
 
 
+def deploy_target(asked: str, variables: dict[str, str]) -> tuple[str, str]:
+    """Where the backend goes: what is asked for, else development by its name, else what the variable says."""
+    known = Deployments.read(Path.cwd()).urls
+    return deployment(asked or (DEVELOPMENT if DEVELOPMENT in known else ""), variables, DEVELOPMENT)
+
+
 def reporting_target(asked: str, *, to_production: bool) -> Target:
     """A deployment to write results or versions to, with the token for it."""
     variables = environment()

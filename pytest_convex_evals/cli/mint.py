@@ -11,9 +11,8 @@ from pytest_convex_evals.cli.deployments import reporting_target
 from pytest_convex_evals.cli.output import say
 from pytest_convex_evals.errors import SettingsError
 from pytest_convex_evals.scores.payload import suite_args
-from pytest_convex_evals.scores.process import Denied, call
-from pytest_convex_evals.scores.target import Target
-from pytest_convex_evals.suite.version import SuiteVersion, suite_version
+from pytest_convex_evals.scores.process import call
+from pytest_convex_evals.suite.version import suite_version
 
 
 def mint(suite: Path, name: str, notes: str, asked: str, *, yes: bool, to_production: bool) -> int:
@@ -22,7 +21,11 @@ def mint(suite: Path, name: str, notes: str, asked: str, *, yes: bool, to_produc
         raise SettingsError(f"{suite} holds no evals.\n  what to do: give --suite the folder with the categories")
     target = reporting_target(asked, to_production=to_production)
     version = suite_version([suite])
-    changes = _preview(target, version)
+    described = suite_args(
+        {"fingerprint": version.fingerprint, "evals": list(version.evals), "parts": dict(version.parts)}
+    )
+    shown = {field: described[field] for field in ("fingerprint", "parts")}
+    changes = call("query", "admin:previewVersion", shown, url=target.url, token=target.token)
     for line in change_lines(version.fingerprint, changes):
         say(line)
     if not name:
@@ -30,24 +33,10 @@ def mint(suite: Path, name: str, notes: str, asked: str, *, yes: bool, to_produc
     if not yes and not _confirmed(f"name this suite {name!r} at {target.shown}?"):
         say("nothing was done")
         return 1
-    args = {"fingerprint": version.fingerprint, "name": name} | ({"notes": notes} if notes else {})
+    args = {**described, "name": name} | ({"notes": notes} if notes else {})
     call("mutation", "admin:mintVersion", args, url=target.url, token=target.token)
     say(f"version {name} is {version.fingerprint} at {target.shown}")
     return 0
-
-
-def _preview(target: Target, version: SuiteVersion) -> dict[str, Any]:
-    """A suite that no run has reported yet is made known first."""
-    args = {"fingerprint": version.fingerprint}
-    try:
-        found: dict[str, Any] = call("query", "admin:previewVersion", args, url=target.url, token=target.token)
-    except Denied as denied:
-        if denied.code != "unknown_suite":
-            raise
-        suite = {"fingerprint": version.fingerprint, "evals": list(version.evals), "parts": dict(version.parts)}
-        call("mutation", "admin:ensureSuite", suite_args(suite), url=target.url, token=target.token)
-        found = call("query", "admin:previewVersion", args, url=target.url, token=target.token)
-    return found
 
 
 def change_lines(fingerprint: str, changes: dict[str, Any]) -> list[str]:

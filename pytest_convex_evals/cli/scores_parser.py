@@ -11,7 +11,8 @@ from pytest_convex_evals.scores.target import ADMIN_KEYS, CONFIG_FILE, DEVELOPME
 
 SCOPES = ("report", "maintain", "mint")
 SCORES_PORT = 3290
-_URL_HELP = f"address, {PRODUCTION} or {DEVELOPMENT} (see {CONFIG_FILE}); default: {URL}"
+_PLACES = f"address, {PRODUCTION} or {DEVELOPMENT} (see {CONFIG_FILE}); default: "
+_URL_HELP = f"{_PLACES}{URL}"
 
 
 def add_score_commands(
@@ -56,7 +57,8 @@ def add_score_commands(
     mint.add_argument("--yes", action="store_true", help="do not ask")
     mint.set_defaults(run=_mint)
 
-    deploy = commands.add_parser("deploy", parents=[where], help="push the scores backend to a deployment")
+    deploy = commands.add_parser("deploy", help="push the scores backend to a deployment")
+    deploy.add_argument("--url", default="", help=f"{_PLACES}{DEVELOPMENT}, without {CONFIG_FILE} {URL}")
     deploy.add_argument(f"--{PRODUCTION}", dest="production", action="store_true", help="default: development")
     deploy.set_defaults(run=_deploy)
 

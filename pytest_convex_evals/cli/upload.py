@@ -29,8 +29,8 @@ def upload_run(store: Path, prefix: str, asked: str, *, again: bool, to_producti
     reporter.finish(stuck_s=_STUCK_S, longest_s=_LONGEST_S)
     for line in reporter.lines():
         say(line)
-    if reporter.done and not reporter.delivered and not reporter.refused:
+    if reporter.whole and not reporter.delivered and not reporter.refused:
         say("there was nothing to deliver: only results of models are kept, not those of built-in submitters")
     if reporter.unknown:
         say(f"{reporter.unknown} results are from a version that did not describe its suite, and stay here")
-    return 0 if reporter.done and not reporter.reason and not reporter.unknown else 1
+    return 0 if reporter.whole and not reporter.reason and not reporter.unknown else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +27,8 @@ class ScoreRun:
     """The event that describes the suite."""
     evals: set[str] = field(default_factory=set)
     repeats: int = 1
+    backend_version: str = ""
+    """Of the first verdict that a backend had a part in; empty until there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Backlog:
     def __init__(self, run_id: str, journal: Path) -> None:
         self._run_id, self._journal = run_id, journal
         self._offset = 0
+        self.seen = 0
+        """Bytes of the journal, a line that was cut off included."""
         self._first: str | None = None
         self._suite: dict[str, Any] | None = None
         self._models: dict[str, Any] = {}
@@ -54,6 +59,7 @@ class Backlog:
         self._attempts: dict[tuple[str, str, str, int], int] = {}
         self.runs: dict[str, ScoreRun] = {}
         self.results: dict[CellKey, Result] = {}
+        self._ended_at: float | None = None
         self.finished = False
         """No session works on the run, as far as the journal says."""
         self.unknown = 0
@@ -68,6 +74,7 @@ class Backlog:
         except FileNotFoundError:
             return False
         whole = data[: data.rfind(b"\n") + 1]
+        self.seen = self._offset + len(data)
         self._offset += len(whole)
         for line in whole.splitlines():
             try:
@@ -90,8 +97,14 @@ class Backlog:
             self.finished = False
         elif kind == "run_finished":
             self.finished = True
+            self._ended_at = milliseconds(event["at"]) if event.get("at") else self._ended_at
         elif kind == "cell_finished":
             self._verdict(event["record"])
+
+    @property
+    def ended_at(self) -> float:
+        """When the last session ended; where the journal does not say that, when the last verdict was there."""
+        return time.time() * 1000 if self._ended_at is None else self._ended_at
 
     def _plan(self, cells: list[list[Any]]) -> None:
         for eval_id, submitter, repeat in cells:
@@ -120,6 +133,8 @@ class Backlog:
         run = self._run(submitter, experiment)
         run.evals.add(eval_id)
         run.repeats = max(run.repeats, record["repeat"])
+        run.backend_version = run.backend_version or str(record.get("backend_version", ""))
+        self._ended_at = milliseconds(record["started_at"]) + record["grading_s"] * 1000
         source = self._suite["sources"].get(eval_id)
         key = (run.key, eval_id, record["repeat"])
         self.results[key] = Result(run.key, self._attempts[cell], record, source)

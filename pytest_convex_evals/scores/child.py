@@ -13,19 +13,17 @@ import random
 import select
 import sys
 import time
-import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pytest_convex_evals.scores.client import Backend, Refusal, Unreachable
+from pytest_convex_evals.scores.client import Backend, Broken, Refusal, Unreachable
 from pytest_convex_evals.scores.delivery import UNAUTHORIZED, Delivery
-from pytest_convex_evals.scores.log import is_owed
-from pytest_convex_evals.store.runs import RunFolder, list_runs, run_folder
+from pytest_convex_evals.scores.older import OlderRuns
+from pytest_convex_evals.store.runs import RunFolder
 
 _IDLE_S, _FIRST_WAIT_S, _LONGEST_WAIT_S, _LAST_WAIT_S = 0.5, 0.5, 30.0, 2.0
 _QUIET_S = 0.25
-_OLDER_RUNS = 20
 
 
 class Commands:
@@ -66,7 +64,10 @@ class Desk:
         self._backend = Backend(greeting["url"], token=greeting["token"], call_s=greeting["call_s"])
         self._run = RunFolder(greeting["run"], Path(greeting["store"]), Path(greeting["outputs"]))
         self._delivery = Delivery(self._run, self._backend, live=greeting["live"], again=greeting["again"])
-        self._older: list[str] | None = None if greeting["older"] else []
+        self._older: OlderRuns | None = None
+        if greeting["older"]:
+            self._older = OlderRuns(self._run.store, self._run.id, self._backend, lambda told: _say({"older": told}))
+        self._whole = False
         self._said_at = 0.0
 
     def work(self) -> None:
@@ -87,9 +88,9 @@ class Desk:
                 if self._turn():
                     return
                 wait_s = _FIRST_WAIT_S
-            except Unreachable as error:
+            except (Unreachable, Broken) as error:
                 ready = False
-                self._report(unreachable=str(error))
+                self._report(unreachable=str(error), broken=isinstance(error, Broken))
                 longest = _LAST_WAIT_S if self._commands.finish else _LONGEST_WAIT_S
                 self._commands.wait(min(wait_s, longest) * random.uniform(0.7, 1.3))  # noqa: S311 - not a secret
                 wait_s *= 2
@@ -101,46 +102,36 @@ class Desk:
         if self._delivery.step():
             self._report()
             return False
-        if self._deliver_older():
+        if self._delivery.rest_s:
+            self._report(now=True)
+            self._commands.wait(self._delivery.rest_s)
             return False
-        self._report(now=True)
-        if self._commands.finish:
+        if self._commands.finish and not self._whole:
             # Whatever was written before the end was asked for is there now.
             self._delivery.read()
-            return not self._delivery.step()
-        self._commands.wait(_IDLE_S)
-        return False
-
-    def _deliver_older(self) -> bool:
-        """Runs whose deliveries began and did not end, one at a time; true when there was one."""
-        if self._older is None:
-            others = [one for one in list_runs(self._run.store) if one != self._run.id]
-            owed = [one for one in others if is_owed(self._run.store / "runs" / one, self._backend.url)]
-            self._older = owed[-_OLDER_RUNS:]
-        if not self._older:
+            if self._delivery.step():
+                return False
+            self._whole = True
+            self._report(now=True)
+            _say({"whole": True})
+        pause = None if self._older is None else self._older.step()
+        if pause is not None:
+            self._report()
+            self._commands.wait(pause)
             return False
-        run_id = self._older[-1]
-        try:
-            older = Delivery(run_folder(self._run.store, run_id), self._backend, live=False)
-            older.read()
-            while older.step():
-                self._commands.wait(0)
-                self._delivery.read()
-                if self._delivery.progress.waiting:
-                    older.close()
-                    return True
-            older.close()
-            _say({"older": run_id})
-        except (OSError, KeyError, TypeError, ValueError):
-            traceback.print_exc()
-        self._older.pop()
-        return True
+        self._report(now=True)
+        if not self._whole:
+            self._commands.wait(_IDLE_S)
+        return self._whole
 
-    def _report(self, *, now: bool = False, unreachable: str = "") -> None:
+    def _report(self, *, now: bool = False, unreachable: str = "", broken: bool = False) -> None:
         if now or unreachable or time.monotonic() - self._said_at >= _QUIET_S:
             self._said_at = time.monotonic()
-            said = {"progress": asdict(self._delivery.progress), "unknown": self._delivery.backlog.unknown}
-            _say(said | ({"unreachable": unreachable} if unreachable else {}))
+            progress = self._delivery.progress
+            older = (self._older.work, self._older.owing) if self._older is not None else (0, 0)
+            said = {"progress": asdict(progress), "unknown": self._delivery.backlog.unknown, "owing": older[1]}
+            trouble = {"unreachable": unreachable, "broken": broken} if unreachable else {}
+            _say(said | trouble | {"work": progress.work + older[0]})
 
 
 def _call(greeting: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +165,7 @@ def main() -> None:
             _say({"done": True})
     except Refusal as refusal:
         _say({"refused": {"code": refusal.code, "reason": refusal.reason, "message": refusal.message}})
-    except Unreachable as error:
+    except (Unreachable, Broken) as error:
         _say({"unreachable": str(error)})
     os._exit(0)
 

@@ -1,12 +1,14 @@
 """Calls to the scores backend. Only for child processes: the client holds the interpreter lock and knows no deadline.
 
 Unreachable      nobody answers, or the answer is no answer: worth another try
+Broken           a function is missing or failed, or a file was not taken: worth few tries, the same may happen again
 Refusal          the backend said no, with a code: no retry mends it
 """
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -18,13 +20,18 @@ from typing import Any
 from pytest_convex_evals.errors import EvalsError
 
 _PROBE_S = 5.0
-_FUNCTION_FAILED = 560
+_OK, _FUNCTION_FAILED, _DENIED = 200, 560, frozenset({401, 403})
+_PASSING = frozenset({408, 425, 429})
 CALL_S = 20.0
 """After this long without an answer the process ends itself: the lock is held, so nothing else can."""
 
 
 class Unreachable(EvalsError):  # noqa: N818 - a state of the backend
     """The backend cannot be used at present."""
+
+
+class Broken(EvalsError):  # noqa: N818 - a state of the backend
+    """The backend answers, and cannot do what it was asked."""
 
 
 class Refusal(EvalsError):  # noqa: N818 - an answer
@@ -68,12 +75,11 @@ class Backend:
                     self._client = ConvexClient(self.url)
                 return getattr(self._client, kind)(name, {**args, "token": self._token})
         except ConvexError as error:
-            data = error.data if isinstance(error.data, dict) else {}
-            message = str(data.get("message", error))
-            raise Refusal(str(data.get("code", "")), message, str(data.get("reason", ""))) from None
-        except Exception as error:  # noqa: BLE001 - the client raises nothing more specific
+            raise _refusal(error.data, str(error)) from None
+        except Exception:  # noqa: BLE001 - the client raises nothing more specific
             self._client = None
-            raise Unreachable(str(error).strip() or type(error).__name__) from None
+        # The client does not tell a function that failed from a lost connection; asked the plain way, an answer is one.
+        return self._ask(kind, name, {**args, "token": self._token}, {})
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
@@ -86,47 +92,63 @@ class Backend:
 
     def internal(self, name: str, /, **args: Any) -> Any:
         """A function of any kind that is not public; the sync protocol knows none, so this goes the way of the CLI."""
+        return self._ask("function", name, args, {"Authorization": f"Convex {self._admin_key}"})
+
+    def _ask(self, way: str, name: str, args: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         from convex.values import convex_to_json, json_to_convex
 
-        body = json.dumps({"path": name, "format": "convex_encoded_json", "args": convex_to_json(args)}).encode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Convex {self._admin_key}"}
+        body = json.dumps({"path": name, "format": "convex_encoded_json", "args": convex_to_json(dict(args))}).encode()
+        code, told = self._post(f"{self.url}/api/{way}", body, headers)
+        if headers and code in _DENIED:
+            raise Refusal("unauthorized", "the key is not one of this deployment")
+        if code not in {_OK, _FUNCTION_FAILED}:
+            raise Unreachable(f"HTTP {code}")
         try:
-            answer = json.loads(self._post(f"{self.url}/api/function", body, headers))
+            answer = json.loads(told)
             if answer["status"] == "success":
                 return json_to_convex(answer["value"])
-            data, message = answer.get("errorData"), answer["errorMessage"]
-        except (HTTPException, ValueError, KeyError, TypeError) as error:
+            data, message = answer.get("errorData"), str(answer["errorMessage"])
+        except (ValueError, KeyError, TypeError) as error:
             raise Unreachable(_told(error)) from None
-        data = data if isinstance(data, dict) else {}
-        raise Refusal(str(data.get("code", "")), str(data.get("message", message)))
+        if data is not None:
+            raise _refusal(data, message)
+        raise Broken(_REQUEST_ID.sub("", message).strip())
 
-    def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-        asked = urllib.request.Request(url, data=body, headers=dict(headers), method="POST")  # noqa: S310 - checked
+    def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Status and text of an answer, whichever it is."""
+        told = {"Content-Type": "application/json", **headers}
+        asked = urllib.request.Request(url, data=body, headers=told, method="POST")  # noqa: S310 - checked
         try:
             with urllib.request.urlopen(asked, timeout=self._call_s) as answer:  # noqa: S310
-                return bytes(answer.read())
+                return answer.status, bytes(answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                told = error.read()
-            if error.code == _FUNCTION_FAILED:
-                return told
-            if error.code in {401, 403}:
-                raise Refusal("unauthorized", "the key is not one of this deployment") from None
-            raise Unreachable(_told(error)) from None
-        except OSError as error:
+                return error.code, error.read()
+        except (OSError, HTTPException) as error:
             raise Unreachable(_told(error)) from None
 
     def upload(self, url: str, data: bytes) -> str:
-        """Store a file; its storage id."""
+        """Store a file; its storage id. The address is good for a while only: the next try asks for another."""
+        code, told = self._post(url, data, {})
+        if 400 <= code < 500 and code not in _PASSING:
+            raise Broken(f"the upload of a file failed: HTTP {code}")
         try:
-            return str(json.loads(self._post(url, data, {"Content-Type": "application/json"}))["storageId"])
-        except (Refusal, HTTPException, ValueError, KeyError, TypeError) as error:
-            # An address to upload to is good for a while only: refused, the next try asks for another.
-            raise Unreachable(f"the upload of a file failed: {_told(error)}") from None
+            return str(json.loads(told)["storageId"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unreachable(f"the upload of a file failed: HTTP {code}, {_told(error)}") from None
+
+
+_REQUEST_ID = re.compile(r"^\[Request ID: \w+\] ?")
+"""Each answer has another one."""
+
+
+def _refusal(data: Any, message: str) -> Refusal:
+    said = data if isinstance(data, dict) else {}
+    return Refusal(str(said.get("code", "")), str(said.get("message", message)), str(said.get("reason", "")))
 
 
 def _told(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
+    if isinstance(error, urllib.error.HTTPError):  # of the probe
         return f"HTTP {error.code}"
     reason = getattr(error, "reason", error)
     return str(getattr(reason, "strerror", None) or reason)

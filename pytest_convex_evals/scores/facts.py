@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_convex_evals import __version__
 from pytest_convex_evals.cells import BUILT_IN, Cell
 from pytest_convex_evals.scores.archives import SourceStore, source_archive
 from pytest_convex_evals.suite.version import suite_roots, suite_version
@@ -53,7 +52,7 @@ def suite_event(
             name: {"slug": one.name, "display": one.display, "provider": one.provider, "formerly": list(one.formerly)}
             for name, one in scored.items()
         },
-        "backend": {"kind": backend, "version": __version__},
+        "backend": {"kind": backend},
         "git_commit": git_commit,
         "ci_url": ci_url,
     }

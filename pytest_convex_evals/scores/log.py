@@ -11,8 +11,9 @@ from typing import Any
 
 from pytest_convex_evals.store.journal import LineLog
 
-FILE = "upload.jsonl"
-OPENED, WHOLE, PREPARED, FORGOTTEN = "opened", "whole", "prepared", "forgotten"
+FILE, JOURNAL = "upload.jsonl", "journal.jsonl"
+OPENED, WHOLE, IDLE, PREPARED, FORGOTTEN = "opened", "whole", "idle", "prepared", "forgotten"
+_STATES = {OPENED, WHOLE, IDLE}
 
 
 class DeliveryLog:
@@ -29,7 +30,7 @@ class DeliveryLog:
         self._lines = LineLog(self._path)
 
     def _take(self, line: dict[str, Any]) -> None:
-        if line.get("did") in {OPENED, WHOLE}:
+        if line.get("did") in _STATES:
             self._state = line["did"]
         elif line.get("did") == FORGOTTEN:
             kind = line["kind"]
@@ -71,6 +72,12 @@ class DeliveryLog:
             self._state = state
             self._lines.append({"to": self._url, "did": state})
 
+    def idle(self, seen: int) -> None:
+        """Nothing is left of a run without an end, as long as its journal has so many bytes."""
+        if self._state != IDLE:
+            self._state = IDLE
+            self._lines.append({"to": self._url, "did": IDLE, "at": seen})
+
     def close(self) -> None:
         """No more lines."""
         self._lines.close()
@@ -98,7 +105,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def is_owed(run: Path, url: str) -> bool:
-    """Deliveries of this run to the address began and never became whole."""
-    states = [line["did"] for line in read_lines(run / FILE) if line.get("to") == url and "did" in line]
-    marks = [state for state in states if state in {OPENED, WHOLE}]
-    return bool(marks) and marks[-1] == OPENED
+    """Deliveries of this run to the address began and never became whole, or there is more since."""
+    marks = [line for line in read_lines(run / FILE) if line.get("to") == url and line.get("did") in _STATES]
+    if not marks or marks[-1]["did"] == WHOLE:
+        return False
+    if marks[-1]["did"] == OPENED:
+        return True
+    try:
+        return (run / JOURNAL).stat().st_size > int(marks[-1].get("at", 0))
+    except OSError:
+        return False

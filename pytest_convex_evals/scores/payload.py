@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from pytest_convex_evals.scores.backlog import Result, ScoreRun, milliseconds
@@ -44,6 +46,10 @@ def _first(text: str, units: int) -> str:
     return text.encode("utf-16-le")[: units * 2].decode("utf-16-le", "ignore")
 
 
+def _name(text: str) -> str:
+    return _first(text.encode("utf-8", "replace").decode(), _NAME)
+
+
 def model_args(run: ScoreRun) -> dict[str, Any]:
     """Of `ensureModel`."""
     model = run.model
@@ -53,7 +59,7 @@ def model_args(run: ScoreRun) -> dict[str, Any]:
 
 def suite_args(suite: dict[str, Any]) -> dict[str, Any]:
     """Of `ensureSuite`."""
-    parts = [{"name": name[:_NAME], "hash": text} for name, text in sorted(suite["parts"].items())]
+    parts = [{"name": _name(name), "hash": text} for name, text in sorted(suite["parts"].items())]
     return {"fingerprint": suite["fingerprint"], "evals": suite["evals"], "parts": parts}
 
 
@@ -67,7 +73,7 @@ def run_args(run: ScoreRun) -> dict[str, Any]:
         "fingerprint": suite["fingerprint"],
         "plannedEvals": sorted(run.evals),
         "repeats": run.repeats,
-        "backend": suite["backend"],
+        "backend": {"kind": suite["backend"]["kind"], "version": run.backend_version},
         "startedAt": milliseconds(suite["at"]),
     }
     optional = {"gitCommit": suite.get("git_commit"), "ciUrl": suite.get("ci_url")}
@@ -86,13 +92,25 @@ def result_args(result: Result, output: str | None) -> dict[str, Any]:
         "gradingMs": record["grading_s"] * 1000,
         "startedAt": milliseconds(record["started_at"]),
     }
-    hashes = {"output": output, "source": result.source}
+    hashes = {"output": output, "source": result.source, "answer": _answer(generation)}
     cell = {"evalPath": record["eval"], "repeat": record["repeat"], "attempt": result.attempt}
     return {
         "runKey": result.run,
         "cell": cell,
         "result": sent | {name: value for name, value in hashes.items() if value is not None},
     }
+
+
+_PURCHASE = ("key", "duration_s", "first_token_s", "input_tokens", "output_tokens", "finish_reason", "attempts")
+"""What was sent, and how the call went that was answered: two calls with the same prompt differ in the latter."""
+
+
+def _answer(generation: dict[str, Any] | None) -> str | None:
+    """The same for an answer that is used again, here or in a copy of the store; None without one."""
+    if generation is None:
+        return None
+    told = json.dumps([generation.get(name) for name in _PURCHASE], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _usage(generation: dict[str, Any] | None) -> dict[str, Any]:
@@ -125,7 +143,7 @@ def _most_telling(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _check(check: dict[str, Any], texts: _Texts) -> dict[str, Any]:
     return {
-        "name": check["name"][:_NAME],
+        "name": _name(check["name"]),
         "verdict": texts.verdict(check["verdict"]),
         "durationMs": check["duration_s"] * 1000,
         "detail": texts.cut(check["detail"]),

@@ -52,16 +52,23 @@ class Reporter:
         self._finishing = self._closing = False
         self._reached = self._warned = False
         self._changed_at = time.monotonic()
+        self._work = 0
+        self.whole = False
+        """Everything of this run that could be delivered was."""
         self.done = False
-        """Everything that could be delivered was."""
+        """And of earlier ones."""
+        self.broken = False
+        """The backend answers, and functions of it fail."""
         self.refusal = ""
         """Why the backend takes nothing from us."""
         self.trouble = ""
         """Why nothing can be delivered at present."""
-        self.delivered = self.waiting = self.refused = self.unknown = 0
+        self.delivered = self.waiting = self.refused = self.unknown = self.gone = 0
         self.reason = ""
-        self.older: list[str] = []
-        """Earlier runs that were delivered on the way."""
+        self.older: list[dict[str, Any]] = []
+        """Earlier runs of which something was delivered or refused on the way."""
+        self.owing = 0
+        """Earlier runs that may owe more."""
         self._thread = threading.Thread(target=self._supervise, name="scores reporter", daemon=True)
         self._thread.start()
 
@@ -91,7 +98,7 @@ class Reporter:
         assert child.stdout is not None
         try:
             with self._lock:
-                self._child = child
+                self._child, self._work = child, 0
                 if self._closing:
                     return
                 if self._finishing:
@@ -112,22 +119,23 @@ class Reporter:
 
     def _take(self, said: dict[str, Any]) -> None:
         with self._lock:
-            before = (self.delivered, self.waiting, self.refused, self._reached, len(self.older))
             if "progress" in said:
                 now = said["progress"]
                 self.delivered, self.waiting = max(self.delivered, now["delivered"]), now["waiting"]
-                self.refused, self.reason, self.unknown = now["refused"], now["reason"], said["unknown"]
+                self.refused, self.reason, self.broken = now["refused"], now["reason"], now["broken"]
+                self.unknown, self.owing, self.gone = said["unknown"], said["owing"], now["gone"]
+                if said["work"] > self._work:
+                    self._work, self._changed_at = said["work"], time.monotonic()
             if "reached" in said:
                 self._reached, self.trouble = True, ""
             if "unreachable" in said:
-                self._reached, self.trouble = False, said["unreachable"]
+                self._reached, self.trouble, self.broken = False, said["unreachable"], said["broken"]
             if "older" in said:
                 self.older.append(said["older"])
             if "refused" in said:
                 self.refusal = said["refused"]["message"]
+            self.whole = self.whole or "whole" in said
             self.done = self.done or "done" in said
-            if before != (self.delivered, self.waiting, self.refused, self._reached, len(self.older)):
-                self._changed_at = time.monotonic()
             self._wake.notify_all()
 
     def wait_for_word(self, seconds: float) -> None:
@@ -149,6 +157,8 @@ class Reporter:
         upload = f"`convex-evals upload {self._run.id.partition('-')[0]}` delivers them later"
         if self.refusal:
             return f"make a token that may report (`convex-evals token create`), then {upload}"
+        if self.broken:
+            return f"put the backend of this version there (`convex-evals deploy`), then {upload}"
         return f"start the backend or correct CONVEX_EVAL_URL; the next run or {upload}"
 
     def finish(self, *, stuck_s: float = _STUCK_S, longest_s: float = _LONGEST_S) -> None:
@@ -162,7 +172,7 @@ class Reporter:
         try:
             while True:
                 with self._lock:
-                    if self.done or self.refusal:
+                    if self.done or self.refusal or (self.whole and self.trouble):
                         break
                     self._wake.wait(0.2)
                     now = time.monotonic()
@@ -180,12 +190,19 @@ class Reporter:
 
     def lines(self) -> list[str]:
         """For the summary."""
-        older = [f"scores: results of the earlier run {run} were delivered too" for run in self.older]
-        if self.done:
+        older = [line for told in self.older for line in _older_lines(told)]
+        if self.whole:
             told = f"scores: {self.delivered} results delivered to {self._target.shown}"
             taken = [told] if not self.refused else [f"{told}; {self.refused} refused: {_sentence(self.reason)}"]
             if not self.refused and self.reason:
                 taken.append(f"warning: the scores backend refused a run: {_sentence(self.reason)}")
+            if self.gone:
+                taken.append(f"warning: files of {self.gone} results are gone; their verdicts are there without them")
+            if self.reason and self.broken:
+                taken.append(f"  what to do: {self._remedy()}")
+            if not self.done and self.owing:
+                why = _sentence(self.trouble or "the time was up")
+                older.append(f"scores: the next run delivers what {self.owing} earlier runs may still owe: {why}")
             return taken + older
         problem = self.refusal or self.trouble or "the time was up"
         count = f"{self.waiting} results are" if self.waiting else "the end of the run is"
@@ -218,6 +235,18 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+
+
+def _older_lines(told: dict[str, Any]) -> list[str]:
+    """Of one earlier run."""
+    run, lines = told["run"], []
+    if told["sent"]:
+        lines.append(f"scores: results of the earlier run {run} were delivered too")
+    if told["reason"]:
+        what = f"{told['refused']} results" if told["refused"] else "something"
+        upload = f"`convex-evals upload {run.partition('-')[0]}`"
+        lines.append(f"warning: {what} of the earlier run {run} stayed here: {_sentence(told['reason'])} Try {upload}.")
+    return lines
 
 
 def _sentence(text: str) -> str:

@@ -21,6 +21,9 @@ FORCE = "--evals-to-production"
 _MAIN = "main"
 _KEYS = {PRODUCTION, DEVELOPMENT, "branch"}
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_PORTS = {"https": 443, "http": 80}
+_REQUESTS = ("pull_request", "merge_request", "external_pull_request")
+"""Events of CI that run what somebody proposes, whatever branch they name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,14 @@ class Deployments:
 
     @classmethod
     def read(cls, project: Path) -> Deployments:
-        """The file in the root of the project; without one nothing has a name."""
-        path = project / CONFIG_FILE
+        """The file in this folder or in the nearest one above; without one nothing has a name."""
+        folder = project.absolute()
+        found = (one / CONFIG_FILE for one in (folder, *folder.parents) if (one / CONFIG_FILE).exists())
+        path = next(found, None)
+        if path is None:
+            return cls({})
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return cls({})
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise SettingsError(f"{path} cannot be read: {error}.\n  what to do: correct or remove it") from None
         for key, value in content.items():
@@ -85,13 +90,20 @@ class Target:
 def address(text: str, source: str) -> str:
     """An address as it is compared; plain HTTP only where nobody can listen."""
     parts = urlsplit(text.strip().rstrip("/"))
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
     secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
-    if not secure or not parts.hostname or parts.query or parts.username:
+    if not secure or not parts.hostname or port == -1 or parts.query or parts.fragment or parts.username:
         raise SettingsError(
             f"{source}: {text!r} is not the address of a deployment.\n"
             "  what to do: give https://NAME.convex.cloud, or the loopback address that `convex-evals scores` prints"
         )
-    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
+    host = parts.hostname.rstrip(".")
+    host = f"[{host}]" if ":" in host else host
+    shown = "" if port in {None, _PORTS[parts.scheme]} else f":{port}"
+    return f"{parts.scheme}://{host}{shown}{parts.path.rstrip('/')}"
 
 
 def find_target(environment: Mapping[str, str], project: Path) -> tuple[Target | None, str]:
@@ -119,6 +131,9 @@ def guard_production(name: str, environment: Mapping[str, str], project: Path, *
 
 def ci_branch(environment: Mapping[str, str]) -> str:
     """The branch that CI works on; empty outside of CI, and for pull requests and tags."""
+    events = (environment.get(name, "") for name in ("GITHUB_EVENT_NAME", "CI_PIPELINE_SOURCE"))
+    if any(event.startswith(_REQUESTS) for event in events):
+        return ""
     if environment.get("GITHUB_ACTIONS") == "true":
         return environment.get("GITHUB_REF", "").removeprefix("refs/heads/")
     if environment.get("GITLAB_CI") == "true":

@@ -55,6 +55,22 @@ def test_a_run_is_written_and_read_back(scores: Deployment) -> None:
     assert info["outputFiles"] == [{"path": "convex/a.ts", "text": "export const ü = 1;"}]
 
 
+def test_many_long_failures_are_listed_as_far_as_they_fit(scores: Deployment) -> None:
+    evals = [f"c/e{number:03}" for number in range(200)]
+    run_id = scores.start("r", evals)
+    verdict = {**FAILED, "reason": "─" * 15_900}
+    for path in evals[:50]:
+        scores.finish("r", path, verdict, checks=0)
+    found = scores.internal("debugQueries:getFailedEvalsForRun", runId=run_id)
+    assert ([one["evalPath"] for one in found["failedEvals"]], found["isTruncated"]) == (evals[:50], False)
+    assert found["failedEvals"][0]["failureReason"].endswith("\n… 13900 more characters")
+    for path in evals[50:]:
+        scores.finish("r", path, verdict, checks=0)
+    found = scores.internal("debugQueries:getFailedEvalsForRun", runId=run_id)
+    assert (found["failedCount"], found["isTruncated"]) == (200, True)
+    assert 100 < len(found["failedEvals"]) < 200
+
+
 def test_refusals_reach_the_python_client_as_data(scores: Deployment) -> None:
     with pytest.raises(ConvexError) as unknown:
         scores.finish("nowhere", EVALS[0], PASSED)
@@ -110,8 +126,24 @@ def test_a_large_run_is_deleted_to_the_last_row(scores: Deployment) -> None:
     tables = ("runs", "evals", "steps", "checks", "assets", "_storage", "deletedRuns", "modelScores")
     assert [len(scores.rows(table)) for table in tables] == [1, 1, 1, 2, 1, 1, 1, 0]
     batches = [job["state"]["kind"] for job in scores.core.control("scheduled")]
-    assert len(batches) > 6
+    assert len(batches) >= 6
     assert set(batches) == {"success"}
+
+
+def test_a_run_with_the_longest_texts_is_deleted_to_the_last_row(scores: Deployment) -> None:
+    scores.start("gone")
+    text = "─" * 15_900
+    verdict = {**FAILED, "reason": text}
+    checks = [{"name": f"t{n}", "verdict": verdict, "durationMs": 1, "detail": text} for n in range(60)]
+    steps = [{"name": "tests", "verdict": verdict, "durationMs": 1, "checks": checks}]
+    for path in EVALS:
+        scores.finish("gone", path, verdict, steps=steps)
+    for number in (2, 3):
+        scores.finish("gone", EVALS[0], {**verdict, "cause": f"c{number}"}, attempt=number, steps=steps)
+    scores.report("deleteRun", runKey="gone", reason="a broken grader")
+    scores.core.control("idle")
+    assert [len(scores.rows(table)) for table in ("runs", "evals", "steps", "checks")] == [0, 0, 0, 0]
+    assert {job["state"]["kind"] for job in scores.core.control("scheduled")} == {"success"}
 
 
 def test_crons_end_silent_runs_and_remove_files_without_an_owner(scores: Deployment) -> None:

@@ -32,7 +32,7 @@ from .support.journals import MODELS, VERDICTS, MadeRun
 
 CELLS = int(os.environ.get("OUTAGE_CELLS", "24"))
 ROUNDS = int(os.environ.get("OUTAGE_ROUNDS", "1"))
-DISTURBANCES = int(os.environ.get("OUTAGE_DISTURBANCES", "3"))
+DISTURBANCES = int(os.environ.get("OUTAGE_DISTURBANCES", "4"))
 SEED = int(os.environ.get("OUTAGE_SEED", "1"))
 CALL_S = 2.0
 NOW = 1_800_000_000_000

@@ -2,15 +2,18 @@
 
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pytest_convex_evals.records import Errored, Failed, Passed
+from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed, StepRecord
 from pytest_convex_evals.scores.archives import LIMIT, sha256
 from pytest_convex_evals.scores.reporter import Reporter
 from pytest_convex_evals.scores.target import Target
+from pytest_convex_evals.store.lock import RunLock
+from tests.engine.support.core import Core
 from tests.support.openai_server import OpenAIServer, Reply
 from tests.support.process_tree import command_of, descendants, environment_of
 from tests.support.sessions import Project
@@ -90,6 +93,20 @@ def test_a_session_with_a_model_is_delivered_whole(scores: Deployment, project: 
     assert [row["score"] for row in scores.client.query("modelScores:leaderboard", {})["rows"]] == [2 / 3]
 
 
+def test_answers_that_are_used_again_are_not_counted_again(scores: Deployment, project: Project) -> None:
+    with OpenAIServer(lambda _: Reply(answer_text())) as server:
+        project.env(OPENAI_BASE_URL=server.url, CONVEX_EVAL_URL=scores.core.url)
+        for number in (1, 2):
+            done = project.apart("evals", "--models", "gpt-5")
+            assert len(scores.rows("runs")) == number, done.output
+            [row] = scores.client.query("modelScores:leaderboard", {})["rows"]
+            assert (row["runs"], row["trials"]) == (1, 3)
+        project.apart("evals", "--models", "gpt-5", "--evals-dir", "fresh")
+        [row] = scores.client.query("modelScores:leaderboard", {})["rows"]
+        assert (row["runs"], row["trials"]) == (2, 6)
+    assert len(server.requests) == 6
+
+
 def test_a_dead_backend_is_a_warning_and_changes_no_result(project: Project) -> None:
     with OpenAIServer(lambda _: Reply(answer_text())) as server:
         project.env(OPENAI_BASE_URL=server.url, CONVEX_EVAL_URL=DEAD)
@@ -162,6 +179,84 @@ def test_what_earlier_runs_owe_is_delivered_on_the_way(scores: Deployment, deliv
     assert before.log()[-1] == {"to": scores.core.url, "did": "whole"}
 
 
+def spoil(made: MadeRun, which: int = 0) -> None:
+    """A verdict that the backend's validators do not take, as one of another version might be."""
+    lines = made.folder.journal.read_text().splitlines(keepends=True)
+    index = [number for number, line in enumerate(lines) if "cell_finished" in line][which]
+    lines[index] = lines[index].replace('"name": "tests"', '"name": "bundle"')
+    made.folder.journal.write_text("".join(lines))
+
+
+def owe(made: MadeRun, url: str) -> MadeRun:
+    """Deliveries of the run began."""
+    made.folder.path.joinpath("upload.jsonl").write_text(f'{{"to": "{url}", "did": "opened"}}\n')
+    return made
+
+
+def test_a_result_that_makes_the_backend_fail_is_kept_and_said_and_holds_up_nothing(scores, deliver, tmp_path) -> None:
+    made = MadeRun(tmp_path, "abcd1234-1", evals=3).whole()
+    spoil(made)
+    reporter = deliver(made)
+    first, remedy = reporter.lines()
+    assert first.startswith(f"scores: 2 results delivered to {scores.core.url}; 1 refused: Server Error")
+    assert "Value does not match validator" in first
+    assert "`convex-evals deploy`" in remedy
+    assert "`convex-evals upload abcd1234`" in remedy
+    assert len(scores.rows("evals")) == 2
+    assert "endedAt" in scores.rows("runs")[0]
+    assert deliver(made).refused == 1  # it is tried again when somebody asks
+
+
+def test_an_earlier_run_that_makes_the_backend_fail_does_not_hold_up_this_one(scores, deliver, tmp_path) -> None:
+    before = owe(MadeRun(tmp_path, "aaaaaaaa-1", evals=3).whole(), scores.core.url)
+    spoil(before)
+    now = MadeRun(tmp_path, "cccccccc-3").whole()
+    reporter = deliver(now, older=True)
+    own, delivered, stayed = reporter.lines()
+    assert own == f"scores: 3 results delivered to {scores.core.url}"
+    assert delivered == "scores: results of the earlier run aaaaaaaa-1 were delivered too"
+    assert stayed.startswith("warning: 1 results of the earlier run aaaaaaaa-1 stayed here: Server Error")
+    assert "`convex-evals upload aaaaaaaa`" in stayed
+
+
+def test_a_backend_without_the_functions_is_noticed_as_stuck(tmp_path: Path) -> None:
+    core = Core()
+    try:
+        made = MadeRun(tmp_path, "abcd1234-1").whole()
+        reporter = Reporter(made.folder, Target(core.url, "", TOKEN), lambda _: None, live=False, older=False)
+        began = time.monotonic()
+        reporter.finish(stuck_s=2, longest_s=60)
+        assert time.monotonic() - began < 20
+        warning, remedy = reporter.lines()
+        assert "Could not find public function for 'admin:checkToken'" in warning
+        assert "`convex-evals deploy`" in remedy
+    finally:
+        core.close()
+
+
+def test_killed_runs_are_looked_at_once_and_hide_nothing(scores, deliver, tmp_path: Path) -> None:
+    owe(MadeRun(tmp_path, "aaaaaaaa-00", evals=1).whole(), scores.core.url)
+    killed = [MadeRun(tmp_path, f"bbbbbbbb-{number}", evals=1) for number in range(10, 32)]
+    for made in killed:
+        owe(made, scores.core.url)
+    killed[0].verdict(killed[0].evals[0], "gpt-5", Passed())
+    own = f"scores: 1 results delivered to {scores.core.url}"
+
+    def told(number: int) -> list[str]:
+        return deliver(MadeRun(tmp_path, f"cccccccc-{number}", evals=1).whole(), older=True).lines()
+
+    assert told(50) == [own, *(f"scores: results of the earlier run {run} were delivered too" for run in
+                               ("bbbbbbbb-10", "aaaaaaaa-00"))]  # fmt: skip
+    sizes = [(made.folder.path / "upload.jsonl").stat().st_size for made in killed]
+    assert told(51) == [own]
+    assert sizes == [(made.folder.path / "upload.jsonl").stat().st_size for made in killed]
+    killed[1].verdict(killed[1].evals[0], "gpt-5", Passed())
+    lock = RunLock.take(killed[1].folder.path)
+    assert told(52) == [own]
+    lock.release()
+    assert told(53) == [own, "scores: results of the earlier run bbbbbbbb-11 were delivered too"]
+
+
 def test_a_later_verdict_replaces_an_earlier_one_whatever_its_attempt_says(scores, deliver, tmp_path: Path) -> None:
     made = MadeRun(tmp_path, "abcd1234-1", evals=2)
     first, second = made.evals
@@ -194,6 +289,19 @@ def test_an_unfinished_run_is_delivered_and_not_ended(scores, deliver, tmp_path:
     made.verdict(made.evals[0], "gpt-5", Passed())
     assert deliver(made).delivered == 1
     assert scores.rows("runs")[0]["status"] == {"kind": "running"}
+
+
+def test_a_check_with_a_long_name_is_delivered(scores, deliver, tmp_path: Path) -> None:
+    made = MadeRun(tmp_path, "abcd1234-1", evals=1)
+    check = CheckRecord(name=f"test_x[{'😀' * 300}]", verdict=Passed(), duration_s=0.01)
+    made.verdict(
+        made.evals[0],
+        "gpt-5",
+        Passed(),
+        steps=(StepRecord(name="tests", verdict=Passed(), duration_s=0.5, checks=(check,)),),
+    )
+    made.finish()
+    assert deliver(made).lines() == [f"scores: 1 results delivered to {scores.core.url}"]
 
 
 def test_huge_texts_and_archives_are_cut_and_say_so(scores, deliver, tmp_path: Path) -> None:
@@ -245,6 +353,38 @@ def test_files_that_changed_after_a_result_was_sent_do_not_change_it(scores, del
     shutil.rmtree(made.folder.outputs / "cells")
     reporter = deliver(made)
     assert reporter.lines() == [f"scores: 1 results delivered to {scores.core.url}"]
+
+
+def test_everything_again_keeps_the_sources_that_the_backend_has(scores, deliver, tmp_path: Path) -> None:
+    made = MadeRun(tmp_path, "abcd1234-1").whole()
+    deliver(made)
+    shutil.rmtree(tmp_path / "sources")
+    assert deliver(made, again=True).lines() == [f"scores: 3 results delivered to {scores.core.url}"]
+
+
+def test_files_that_are_gone_before_they_were_uploaded_are_said(scores, deliver, tmp_path: Path) -> None:
+    made = MadeRun(tmp_path, "abcd1234-1", evals=2).whole()
+    shutil.rmtree(made.folder.outputs / "cells")
+    shutil.rmtree(tmp_path / "sources")
+    told = "warning: files of 2 results are gone; their verdicts are there without them"
+    assert deliver(made).lines() == [f"scores: 2 results delivered to {scores.core.url}", told]
+
+
+def test_a_run_ends_when_its_session_did_and_names_the_backend_that_graded(scores, deliver, tmp_path: Path) -> None:
+    told = MadeRun(tmp_path, "aaaaaaaa-1", evals=2)
+    told.verdict(told.evals[0], "gpt-5", Failed(cause="path", reason="x"), backend_version="")
+    deliver(told)
+    assert scores.rows("runs")[0]["backend"] == {"kind": "embedded", "version": ""}
+    told.verdict(told.evals[1], "gpt-5", Passed(), backend_version="1.48.0")
+    told.finish()
+    deliver(told)
+    earlier = MadeRun(tmp_path, "bbbbbbbb-1", evals=2)
+    earlier.grade()
+    earlier.finish(at="")
+    deliver(earlier)
+    runs = scores.rows("runs")
+    assert [run["backend"]["version"] for run in runs] == ["1.48.0", "1"]
+    assert [run["endedAt"] - run["startedAt"] for run in runs] == [3_354_322, 55_072]
 
 
 def test_a_backend_that_accepts_and_never_answers_takes_nothing_with_it(deliver, tmp_path: Path) -> None:

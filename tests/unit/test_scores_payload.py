@@ -41,6 +41,16 @@ def test_a_plain_result():
     assert {"output", "source"}.isdisjoint(args["result"])
 
 
+def test_an_answer_is_known_by_its_purchase():
+    generation = {"key": "k", "duration_s": 1.5, "first_token_s": 0.5, "output_tokens": 3, "cost_usd": 0.1}
+    bought = sent(generation=generation)["result"]["answer"]
+    assert len(bought) == 64
+    assert sent(generation={**generation, "reused": True})["result"]["answer"] == bought
+    for change in ({"key": "l"}, {"duration_s": 1.501}, {"first_token_s": None}, {"attempts": [{"cause": "timeout"}]}):
+        assert sent(generation={**generation, **change})["result"]["answer"] != bought
+    assert "answer" not in sent()["result"]
+
+
 @pytest.mark.parametrize("sign", ["x", "ü", "😀"])
 def test_a_long_text_is_cut_to_what_the_backend_keeps_whole(sign):
     verdict = sent(verdict={"outcome": "failed", "cause": "checks", "reason": sign * 20_000})["result"]["verdict"]
@@ -67,6 +77,12 @@ def test_thousands_of_checks_stay_within_limits_and_failures_go_first():
     assert sum(check["verdict"]["kind"] == "failed" for check in step["checks"]) == 500
     assert len(json.dumps(step)) < 4_000_000
     assert max(len(check["name"]) for check in step["checks"]) == 500
+
+
+def test_a_long_name_is_cut_as_the_backend_counts_and_never_in_half():
+    checks = [{**record()["steps"][0]["checks"][0], "name": "x" + "😀" * 300}]
+    [step] = sent(steps=[{**record()["steps"][0], "checks": checks}])["result"]["steps"]
+    assert step["checks"][0]["name"] == "x" + "😀" * 249
 
 
 def test_an_archive_is_the_same_whatever_the_order_and_fits():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_convex_evals.cli.deployments import deploy_target
 from pytest_convex_evals.errors import SettingsError
 from pytest_convex_evals.scores.facts import ci_url, is_scored
 from pytest_convex_evals.scores.target import Deployments, Target, address, ci_branch, find_target, guard_production
@@ -24,6 +25,10 @@ def project(tmp_path: Path) -> Path:
         ("production", (PROD, "production")),
         ("development", (DEV, "development")),
         ("https://A.convex.cloud/", (PROD, "production")),
+        ("https://a.convex.cloud:443", (PROD, "production")),
+        ("https://a.convex.cloud.:443//", (PROD, "production")),
+        ("https://a.convex.cloud:444", ("https://a.convex.cloud:444", "")),
+        ("http://[::1]:3290", ("http://[::1]:3290", "")),
         ("https://c.convex.cloud", ("https://c.convex.cloud", "")),
         ("http://localhost:3290", ("http://localhost:3290", "")),
     ],
@@ -33,7 +38,18 @@ def test_a_deployment_is_meant_by_its_name_or_by_its_address(project, asked, fou
 
 
 @pytest.mark.parametrize(
-    "text", ["http://a.convex.cloud", "a.convex.cloud", "ftp://x", "https://", "https://u:p@x", "https://x?y=1", "prod"]
+    "text",
+    [
+        "http://a.convex.cloud",
+        "a.convex.cloud",
+        "ftp://x",
+        "https://",
+        "https://u:p@x",
+        "https://x?y=1",
+        "prod",
+        "https://x:y",
+        "https://x#y",
+    ],
 )
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(SettingsError, match="is not the address of a deployment"):
@@ -48,6 +64,32 @@ def test_a_wrong_file_is_a_wrong_setting(tmp_path, text):
     (tmp_path / "scores.toml").write_text(text)
     with pytest.raises(SettingsError, match=r"scores\.toml"):
         Deployments.read(tmp_path)
+
+
+def test_the_file_is_found_from_any_folder_of_the_project(project):
+    below = project / "evals" / "000-m"
+    below.mkdir(parents=True)
+    assert find_target(BOTH, below)[0] == Target(PROD, "production", "t")
+    with pytest.raises(SettingsError, match="only CI on the branch trunk"):
+        guard_production("production", {}, below, forced=False, flag="")
+    (below / "scores.toml").write_text(f'development = "{PROD}"\n')
+    assert find_target(BOTH, below)[0] == Target(PROD, "development", "t")
+
+
+@pytest.mark.parametrize(
+    ("config", "asked", "variable", "found"),
+    [
+        (True, "", PROD, (DEV, "development")),
+        (True, "production", DEV, (PROD, "production")),
+        (True, "https://c.convex.cloud", DEV, ("https://c.convex.cloud", "")),
+        (False, "", PROD, (PROD, "")),
+    ],
+)
+def test_deploy_means_development_whatever_the_variable_says(project, monkeypatch, config, asked, variable, found):
+    if not config:
+        (project / "scores.toml").unlink()
+    monkeypatch.chdir(project)
+    assert deploy_target(asked, {"CONVEX_EVAL_URL": variable}) == found
 
 
 def test_a_name_without_an_address_says_where_to_write_it(tmp_path):
@@ -81,7 +123,11 @@ def test_a_target_does_not_show_its_token(project):
         ({"GITHUB_ACTIONS": "true", "GITHUB_REF": "refs/heads/trunk"}, "trunk"),
         ({"GITHUB_ACTIONS": "true", "GITHUB_REF": "refs/pull/7/merge"}, "refs/pull/7/merge"),
         ({"GITHUB_ACTIONS": "true", "GITHUB_REF": "refs/tags/trunk"}, "refs/tags/trunk"),
+        ({"GITHUB_ACTIONS": "true", "GITHUB_REF": "refs/heads/trunk", "GITHUB_EVENT_NAME": "schedule"}, "trunk"),
+        ({"GITHUB_ACTIONS": "true", "GITHUB_REF": "refs/heads/trunk", "GITHUB_EVENT_NAME": "pull_request_target"}, ""),
+        ({"GITHUB_ACTIONS": "true", "GITHUB_REF": "refs/heads/trunk", "GITHUB_EVENT_NAME": "pull_request"}, ""),
         ({"GITLAB_CI": "true", "CI_COMMIT_BRANCH": "trunk"}, "trunk"),
+        ({"GITLAB_CI": "true", "CI_COMMIT_BRANCH": "trunk", "CI_PIPELINE_SOURCE": "merge_request_event"}, ""),
         ({"GITLAB_CI": "true"}, ""),
     ],
 )

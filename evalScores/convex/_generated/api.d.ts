@@ -26,6 +26,7 @@ import type * as migrations from "../migrations.js";
 import type * as modelScores from "../modelScores.js";
 import type * as models from "../models.js";
 import type * as runs from "../runs.js";
+import type * as samples from "../samples.js";
 import type * as settle from "../settle.js";
 import type * as statistics from "../statistics.js";
 import type * as steps from "../steps.js";
@@ -56,6 +57,7 @@ declare const fullApi: ApiFromModules<{
   modelScores: typeof modelScores;
   models: typeof models;
   runs: typeof runs;
+  samples: typeof samples;
   settle: typeof settle;
   statistics: typeof statistics;
   steps: typeof steps;

@@ -50,7 +50,7 @@ class MadeRun:
                 for name in self.models
                 if asked
             },
-            backend={"kind": "embedded", "version": "1"},
+            backend={"kind": "embedded"},
             git_commit="abc",
             ci_url=None,
         )
@@ -62,7 +62,7 @@ class MadeRun:
         (folder / "project" / "convex").mkdir(parents=True, exist_ok=True)
         (folder / "project" / "convex" / "a.ts").write_text(f"export const a = '{name} {model} {attempt}';\n")
         generation = GenerationRecord(
-            key="k",
+            key=f"{self.folder.id} {name} {model}",
             litellm_id=model,
             answered_by=model,
             parameters={},
@@ -104,9 +104,10 @@ class MadeRun:
             for name in self.evals:
                 self.verdict(name, model, chance.choices(VERDICTS, weights=(6, 3, 1))[0])
 
-    def finish(self) -> None:
+    def finish(self, **fields: Any) -> None:
         """The session ends."""
-        self.journal.append("run_finished", exit_status=0, missing=0)
+        at = {"at": "2026-01-02T04:00:00.000+00:00"} | fields
+        self.journal.append("run_finished", exit_status=0, missing=0, **at)
 
     def whole(self) -> "MadeRun":
         """All of it."""
