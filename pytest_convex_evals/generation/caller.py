@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.generation.wire import ErrorInsideError, Exchange, NotAReplyError, install, watch
@@ -45,8 +47,28 @@ class Said:
     duration_s: float = 0.0
 
 
+class _NoGateway:
+    """Stands for litellm's gateway to MCP servers, which its responses API asks whether it is wanted.
+
+    The real one needs a package of litellm's proxy that is not installed, and no call of ours has tools.
+    """
+
+    @staticmethod
+    def should_use_litellm_mcp_gateway(**_: Any) -> bool:
+        """Never."""
+        return False
+
+
+def _without_gateway() -> None:
+    name = "litellm.responses.mcp.litellm_proxy_mcp_handler"
+    stub = ModuleType(name, _NoGateway.__doc__)
+    stub.LiteLLM_Proxy_MCP_Handler = _NoGateway  # type: ignore[attr-defined]
+    sys.modules.setdefault(name, stub)
+
+
 def load() -> None:
     """Import litellm and set it up; takes seconds."""
+    _without_gateway()
     gc.disable()  # thousands of modules, nothing of which is garbage: looking for some is a fifth of the time
     try:
         import litellm

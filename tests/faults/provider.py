@@ -1,4 +1,4 @@
-"""A provider on the loopback that can fail in every way: OpenAI's and Anthropic's protocols, streams and plain replies.
+"""A provider on the loopback that can fail in every way: OpenAI's two protocols and Anthropic's, as streams or plain.
 
 It counts what it sold: an answer is sold when its last byte was written. In process: `with Provider(answer) as …`.
 As a program: `python -m tests.faults.provider --answers FILE` prints `{"url": …}` and tells at `GET /sold` what was
@@ -39,11 +39,14 @@ Shape = Literal[
 ]
 
 
+Protocol = Literal["openai", "responses", "anthropic"]
+
+
 @dataclass
 class Ask:
     """One request."""
 
-    protocol: Literal["openai", "anthropic"]
+    protocol: Protocol
     body: dict[str, Any]
     key: str
     number: int
@@ -58,7 +61,7 @@ class Ask:
     @property
     def prompt(self) -> str:
         """The last message."""
-        content = self.body["messages"][-1]["content"]
+        content = self.body["input" if self.protocol == "responses" else "messages"][-1]["content"]
         return content if isinstance(content, str) else "".join(str(part.get("text", "")) for part in content)
 
 
@@ -81,6 +84,8 @@ class Reply:
     """Instead of a right one."""
     more: dict[str, Any] = field(default_factory=dict)
     """Fields of every chunk and of a plain reply (`provider`), or of Anthropic's usage (`server_tool_use`)."""
+    searches: int = 0
+    """Web searches, which responses show as items of the output."""
     model: str = ""
     """Another name than the one that was asked."""
     stream: bool = True
@@ -95,6 +100,7 @@ class Reply:
     before: Callable[[], None] | None = None
 
 
+_INCOMPLETE = {"length": "max_output_tokens"}
 _ANTHROPIC_STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
 
 
@@ -209,6 +215,74 @@ class AnthropicWords:
         return {"type": "error", "error": self.reply.error or {"type": "overloaded_error", "message": "Overloaded"}}
 
 
+class ResponsesWords:
+    """Bodies and events of responses."""
+
+    def __init__(self, ask: Ask, reply: Reply) -> None:
+        self.reply = reply
+        self.status = "completed" if reply.finish == "stop" else "incomplete"
+        self.tools = ask.body.get("tools") or []
+        self.base = {"id": "resp_1", "object": "response", "created_at": 1, "model": reply.model or ask.model}
+
+    def _response(self, status: str, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        unset = {"error": None, "incomplete_details": None, "instructions": None, "metadata": {}}
+        choice = {"parallel_tool_calls": True, "tool_choice": "auto", "temperature": 1.0, "top_p": 1.0}
+        return {**self.base, **unset, **choice, "tools": self.tools, "status": status, "output": output, **more}
+
+    def _item(self, text: str, status: str) -> dict[str, Any]:
+        part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
+        if self.reply.refusal:
+            part = {"type": "refusal", "refusal": self.reply.refusal}
+        return {"id": "msg_1", "type": "message", "role": "assistant", "status": status, "content": [part]}
+
+    def body(self) -> dict[str, Any]:
+        search = {"type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+        output = [{"id": f"ws_{number}", **search} for number in range(self.reply.searches)]
+        more: dict[str, Any] = {}
+        if self.status == "incomplete":
+            more["incomplete_details"] = {"reason": _INCOMPLETE.get(self.reply.finish, self.reply.finish)}
+        if self.reply.shape != "no_usage":
+            total = self.reply.input_tokens + self.reply.output_tokens
+            more["usage"] = {
+                "input_tokens": self.reply.input_tokens,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": self.reply.output_tokens,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": total,
+            }
+        return self._response(self.status, [*output, self._item(self.reply.text, self.status)], **more)
+
+    @staticmethod
+    def event(value: Any) -> bytes:
+        return AnthropicWords.event(value)
+
+    def begin(self) -> Iterator[bytes]:
+        yield self.event({"type": "response.created", "response": self._response("in_progress", [])})
+        item = {**self._item("", "in_progress"), "content": []}
+        yield self.event({"type": "response.output_item.added", "output_index": 0, "item": item})
+
+    def deltas(self) -> Iterator[bytes]:
+        place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+        for piece in _pieces(self.reply.text, self.reply.pieces):
+            yield self.event({"type": "response.output_text.delta", **place, "delta": piece})
+        if self.reply.refusal:
+            yield self.event({"type": "response.refusal.delta", **place, "delta": self.reply.refusal})
+
+    def end(self) -> Iterator[bytes]:
+        item = self._item(self.reply.text, self.status)
+        yield self.event({"type": "response.output_item.done", "output_index": 0, "item": item})
+        yield self.event({"type": f"response.{self.status}", "response": self.body()})
+
+    def error(self) -> Any:
+        said = self.reply.error or {"code": "server_error", "message": "overloaded"}
+        return {"error": said} if self.reply.shape != "error_in_stream" else {"type": "error", "param": None, **said}
+
+
+_WORDS = {"openai": OpenAIWords, "responses": ResponsesWords, "anthropic": AnthropicWords}
+_PROTOCOLS: dict[str, Protocol] = {"messages": "anthropic", "responses": "responses"}
+"""By the end of the path; others are chat completions."""
+
+
 class _Gone(Exception):  # noqa: N818 - not an error
     """The client or the provider has left."""
 
@@ -276,7 +350,7 @@ class Provider:
         return f"{self.root}/v1"
 
     def _serve(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
-        protocol: Literal["openai", "anthropic"] = "anthropic" if handler.path.endswith("/messages") else "openai"
+        protocol = _PROTOCOLS.get(handler.path.rpartition("/")[2], "openai")
         key = handler.headers.get("x-api-key") or handler.headers.get("Authorization", "").removeprefix("Bearer ")
         ask = Ask(protocol, body, key, 0, handler.path.split("/")[1])
         if PREFLIGHT in ask.prompt:
@@ -332,7 +406,7 @@ class _Writer:
 
     def __init__(self, handler: Any, ask: Ask, reply: Reply, pause: Callable[[float], None]) -> None:
         self.handler, self.reply, self.pause = handler, reply, pause
-        self.words = OpenAIWords(ask, reply) if ask.protocol == "openai" else AnthropicWords(ask, reply)
+        self.words: Any = _WORDS[ask.protocol](ask, reply)
         self.streams = bool(ask.body.get("stream")) and reply.stream
 
     def write(self) -> bool:

@@ -1,0 +1,69 @@
+"""Replies that are easily misread: real litellm, each protocol, against a provider on the loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pytest_convex_evals.models.registry import Model
+from pytest_convex_evals.records import GenerationRecord
+from tests.faults.provider import Ask, Protocol, Provider, Reply
+from tests.support.generation import Child, loopback
+from tests.support.suites import RIGHT, answer_text
+
+TEXT = answer_text()
+
+
+class Desk:
+    """One child and one provider; each question is a cell of its own."""
+
+    def __init__(self, provider: Provider, child: Child) -> None:
+        self.provider, self.child = provider, child
+        self.replies: dict[str, Callable[[Ask], Reply]] = {}
+        self.path = child.folder
+
+    def model(self, protocol: Protocol, **more: object) -> Model:
+        base = self.provider.root if protocol == "anthropic" else self.provider.url
+        return loopback(f"claude-{protocol}" if protocol == "anthropic" else f"gpt-{protocol}", base, protocol, **more)
+
+    def ask(self, protocol: Protocol, *replies: Reply, model: Model | None = None) -> tuple[str, str]:
+        """The outcome when these are the replies to the attempts, the last one again and again."""
+        prompt = f"Question {len(self.replies)}."
+        self.replies[prompt] = lambda ask: replies[min(ask.number, len(replies)) - 1]
+        self.path = self.child.ask(model or self.model(protocol), prompt, label=prompt)
+        return self.child.outcome(self.path)
+
+    @property
+    def record(self) -> GenerationRecord:
+        """Of the last question."""
+        found = self.child.submission(self.path).generation
+        assert found is not None
+        return found
+
+    @property
+    def attempts(self) -> list[str]:
+        """Causes of the attempts of the last question that brought nothing, where another one did."""
+        return [attempt.cause for attempt in self.record.attempts]
+
+    @property
+    def files(self) -> dict[str, str]:
+        return dict(self.child.submission(self.path).files)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    def answer(ask: Ask) -> Reply:
+        return made.replies[ask.prompt](ask)
+
+    with Provider(answer) as provider, Child(tmp_path_factory.mktemp("replies")) as child:
+        made = Desk(provider, child)
+        yield made
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_responses_api_is_spoken(desk, stream):
+    assert desk.ask("responses", Reply(TEXT, stream=stream)) == ("answer", "")
+    assert desk.files == RIGHT
+    assert (desk.record.input_tokens, desk.record.output_tokens) == (1200, 340)
+    assert desk.provider.asks[-1].protocol == "responses"
