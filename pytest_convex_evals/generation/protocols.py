@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "message_stop"}
+_UNDONE = {"error"}
+"""Reasons for an end that is none of the model's: whoever serves it broke off."""
 
 
 @dataclass(slots=True)
@@ -75,14 +77,12 @@ class Facts:
             return
         found = value[0] if isinstance(value, list) and value else value
         if isinstance(found, dict):
-            inner = found.get("error", found)
-            self.error = inner if isinstance(inner, dict) else {"message": str(inner)}
+            self._failed(found.get("error", found))
 
     def read(self, value: dict[str, Any]) -> None:
         """One event."""
         if value.get("error"):
-            inner = value["error"]
-            self.error = inner if isinstance(inner, dict) else {"message": str(inner)}
+            self._failed(value["error"])
             return
         kind = str(value.get("type", ""))
         if isinstance(value.get("choices"), list):
@@ -120,7 +120,20 @@ class Facts:
             if isinstance(delta, dict):
                 self._said(delta.get("content"), self.text)
                 self._said(delta.get("refusal"), self.refusal)
-            self.finished = self.finished or bool(choice.get("finish_reason"))
+            self._ended(choice.get("finish_reason"))
+            if choice.get("error"):
+                self._failed(choice["error"])
+
+    def _ended(self, reason: Any) -> None:
+        """The provider said why the answer ends, in the words of its protocol."""
+        if not reason:
+            return
+        self.finished = True
+        if str(reason) in _UNDONE and self.error is None:
+            self._failed({"message": f"the answer ended with {reason!r}"})
+
+    def _failed(self, error: Any) -> None:
+        self.error = error if isinstance(error, dict) else {"message": str(error)}
 
     @staticmethod
     def _said(piece: Any, where: list[str]) -> None:
@@ -198,6 +211,8 @@ def _chat_events(body: dict[str, Any]) -> list[dict[str, Any]]:
             rest = {"index": choice.get("index", 0)}
             events.append({**base, "choices": [{**rest, "delta": choice.get("message") or {}, "finish_reason": None}]})
             last = {**rest, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+            if choice.get("error"):
+                last["error"] = choice["error"]
             events.append({**base, "choices": [last]})
     if isinstance(body.get("usage"), dict):
         events.append({**base, "choices": [], "usage": body["usage"]})

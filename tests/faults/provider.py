@@ -86,6 +86,8 @@ class Reply:
     """Fields of every chunk and of a plain reply (`provider`), or of Anthropic's usage (`server_tool_use`)."""
     searches: int = 0
     """Web searches, which responses show as items of the output."""
+    choice_error: dict[str, Any] | None = None
+    """An error in the last choice of a chat, as aggregators send it when who serves the model fails in the middle."""
     model: str = ""
     """Another name than the one that was asked."""
     stream: bool = True
@@ -131,12 +133,15 @@ class OpenAIWords:
             message["refusal"] = self.reply.refusal
         if self.reply.reasoning:
             message["reasoning_content"] = self.reply.reasoning
-        choices = [{"index": 0, "message": message, "finish_reason": self.reply.finish}]
+        choices = [{"index": 0, "message": message, "finish_reason": self.reply.finish, **self._choice_error()}]
         usage = {} if self.reply.shape == "no_usage" else {"usage": _usage(self.reply)}
         return {**self.base, "object": "chat.completion", "choices": choices, **usage}
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+    def _choice_error(self) -> dict[str, Any]:
+        return {} if self.reply.choice_error is None else {"error": self.reply.choice_error}
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        choices = [{"index": 0, "delta": delta, "finish_reason": finish, **more}]
         return self.event({**self.base, "object": "chat.completion.chunk", "choices": choices})
 
     @staticmethod
@@ -155,7 +160,7 @@ class OpenAIWords:
             yield self._chunk({"refusal": self.reply.refusal})
 
     def end(self) -> Iterator[bytes]:
-        yield self._chunk({}, self.reply.finish)
+        yield self._chunk({}, self.reply.finish, **self._choice_error())
         if self.asked_usage and self.reply.shape != "no_usage":
             last = {"object": "chat.completion.chunk", "choices": [], "usage": _usage(self.reply)}
             yield self.event({**self.base, **last})

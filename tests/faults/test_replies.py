@@ -67,3 +67,19 @@ def test_the_responses_api_is_spoken(desk, stream):
     assert desk.files == RIGHT
     assert (desk.record.input_tokens, desk.record.output_tokens) == (1200, 340)
     assert desk.provider.asks[-1].protocol == "responses"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [
+        ({"choice_error": {"code": 502, "message": "upstream is gone"}, "finish": "error"}, "provider_unavailable"),
+        ({"choice_error": {"code": 429, "message": "slow"}, "finish": "stop"}, "rate_limited"),
+        ({"choice_error": {"message": "who knows"}, "finish": "length"}, "provider_unavailable"),
+        ({"finish": "error"}, "provider_unavailable"),
+    ],
+)
+def test_an_error_in_a_choice_is_the_providers_and_the_answer_is_bought_again(desk, reply, cause, stream):
+    half = Reply(TEXT[: len(TEXT) // 2], stream=stream, **reply)
+    assert desk.ask("openai", half, Reply(TEXT)) == ("answer", "")
+    assert (desk.attempts, desk.files) == ([cause], RIGHT)
