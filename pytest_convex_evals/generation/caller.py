@@ -162,7 +162,8 @@ async def _read(stream: Any, said: Said, listener: Listener, started: float) -> 
                 piece = await anext(pieces)
         except StopAsyncIteration:
             return
-        if _take(piece, said) and said.first_token_s is None:
+        wrote = _take(piece, said) or bool(said.exchange.facts.text)
+        if wrote and said.first_token_s is None:
             said.first_token_s = time.monotonic() - started
             listener.on_first(said.first_token_s)
         await asyncio.sleep(0)  # a long answer that is there already must not keep the others waiting
@@ -205,6 +206,10 @@ def _believed(said: Said) -> Said:
         raise NotAReplyError(_NO_JSON)
     if facts.recognised and not facts.finished:
         raise CutOffError("the stream ended before the answer did")
+    if facts.in_parts:
+        said.text = list(facts.text)
+    if facts.unread and not said.text:
+        raise NotAReplyError("the content of the reply is of a kind that cannot be read")
     if facts.recognised and facts.usage is None:
         said.usage = None
     if not facts.recognised and said.exchange.status is not None and not said.exchange.received:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "message_stop"}
+_TEXT_PARTS = ("text", "output_text")
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
 _UNDONE = {"error"}
 """Reasons for an end that is none of the model's: whoever serves it broke off."""
 
@@ -35,6 +37,10 @@ class Facts:
     """Who served it, where an aggregator says so."""
     text: list[str] = field(default_factory=list)
     """The answer, in pieces."""
+    in_parts: bool = False
+    """Some of the text came as a list of parts, which litellm hands on unread."""
+    unread: bool = False
+    """Some of the content is of a kind that nobody here can read."""
     refusal: list[str] = field(default_factory=list)
     """What is said instead of an answer, in pieces."""
     searches: int | None = None
@@ -118,11 +124,26 @@ class Facts:
                 continue
             delta = choice.get("delta")
             if isinstance(delta, dict):
-                self._said(delta.get("content"), self.text)
+                self._content(delta.get("content"))
                 self._said(delta.get("refusal"), self.refusal)
             self._ended(choice.get("finish_reason"))
             if choice.get("error"):
                 self._failed(choice["error"])
+
+    def _content(self, content: Any) -> None:
+        """Of a chat: plain text, or a list of parts."""
+        if content is None or isinstance(content, str):
+            self._said(content, self.text)
+            return
+        for part in content if isinstance(content, list) else [content]:
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind in _TEXT_PARTS and isinstance(part.get("text"), str):
+                self.in_parts = True
+                self._said(part["text"], self.text)
+            elif kind == "refusal":
+                self._said(part.get("refusal"), self.refusal)
+            elif kind not in _THOUGHTS:
+                self.unread = True
 
     def _ended(self, reason: Any) -> None:
         """The provider said why the answer ends, in the words of its protocol."""
@@ -209,7 +230,8 @@ def _chat_events(body: dict[str, Any]) -> list[dict[str, Any]]:
     for choice in body["choices"]:
         if isinstance(choice, dict):
             rest = {"index": choice.get("index", 0)}
-            events.append({**base, "choices": [{**rest, "delta": choice.get("message") or {}, "finish_reason": None}]})
+            delta = _with_plain_text(choice.get("message") or {})
+            events.append({**base, "choices": [{**rest, "delta": delta, "finish_reason": None}]})
             last = {**rest, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
             if choice.get("error"):
                 last["error"] = choice["error"]
@@ -217,6 +239,18 @@ def _chat_events(body: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(body.get("usage"), dict):
         events.append({**base, "choices": [], "usage": body["usage"]})
     return events
+
+
+def _with_plain_text(message: Any) -> Any:
+    """The same message, with its text in one piece where it came in parts."""
+    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+        return message
+    read = Facts()
+    read._content(message["content"])
+    if not read.in_parts:
+        return message
+    refusal = {"refusal": "".join(read.refusal)} if read.refusal else {}
+    return {**message, "content": "".join(read.text), **refusal}
 
 
 def _message_events(body: dict[str, Any]) -> list[dict[str, Any]]:

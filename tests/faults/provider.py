@@ -86,6 +86,8 @@ class Reply:
     """Fields of every chunk and of a plain reply (`provider`), or of Anthropic's usage (`server_tool_use`)."""
     searches: int = 0
     """Web searches, which responses show as items of the output."""
+    parts: Callable[[str], Any] | None = None
+    """What stands for a piece of the text in a chat, instead of the plain text."""
     choice_error: dict[str, Any] | None = None
     """An error in the last choice of a chat, as aggregators send it when who serves the model fails in the middle."""
     model: str = ""
@@ -128,7 +130,7 @@ class OpenAIWords:
         self.asked_usage = (ask.body.get("stream_options") or {}).get("include_usage", False)
 
     def body(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": self.reply.text or None}
+        message: dict[str, Any] = {"role": "assistant", "content": self._content(self.reply.text) or None}
         if self.reply.refusal:
             message["refusal"] = self.reply.refusal
         if self.reply.reasoning:
@@ -136,6 +138,9 @@ class OpenAIWords:
         choices = [{"index": 0, "message": message, "finish_reason": self.reply.finish, **self._choice_error()}]
         usage = {} if self.reply.shape == "no_usage" else {"usage": _usage(self.reply)}
         return {**self.base, "object": "chat.completion", "choices": choices, **usage}
+
+    def _content(self, text: str) -> Any:
+        return text if self.reply.parts is None else self.reply.parts(text)
 
     def _choice_error(self) -> dict[str, Any]:
         return {} if self.reply.choice_error is None else {"error": self.reply.choice_error}
@@ -155,7 +160,7 @@ class OpenAIWords:
         for piece in _pieces(self.reply.reasoning, self.reply.pieces):
             yield self._chunk({"reasoning_content": piece})
         for piece in _pieces(self.reply.text, self.reply.pieces):
-            yield self._chunk({"content": piece})
+            yield self._chunk({"content": self._content(piece)})
         if self.reply.refusal:
             yield self._chunk({"refusal": self.reply.refusal})
 

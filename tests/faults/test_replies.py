@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -83,3 +84,31 @@ def test_an_error_in_a_choice_is_the_providers_and_the_answer_is_bought_again(de
     half = Reply(TEXT[: len(TEXT) // 2], stream=stream, **reply)
     assert desk.ask("openai", half, Reply(TEXT)) == ("answer", "")
     assert (desk.attempts, desk.files) == ([cause], RIGHT)
+
+
+def text_part(text: str) -> object:
+    return [{"type": "text", "text": text}]
+
+
+def thoughts_and_text(text: str) -> object:
+    return [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": text}]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("parts", [text_part, thoughts_and_text])
+@pytest.mark.parametrize("server", ["openai", "openrouter"])
+def test_text_in_parts_is_text(desk, parts, stream, server):
+    model = replace(desk.model("openai"), litellm=f"{server}/parts")
+    assert desk.ask("openai", Reply(TEXT, parts=parts, stream=stream), model=model) == ("answer", "")
+    assert desk.files == RIGHT
+    assert desk.child.submission(desk.path).answer_text == TEXT
+    assert desk.record.first_token_s is not None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("content", [[{"type": "blob", "data": "x"}], {"text": "x"}, ["x"]])
+def test_content_that_cannot_be_read_is_not_the_models_failure(desk, content, stream):
+    strange = Reply(TEXT, parts=lambda _: content, stream=stream)
+    assert desk.ask("openai", strange) == ("error", "provider_reply")
+    assert desk.ask("openai", strange, Reply(TEXT)) == ("answer", "")
+    assert desk.attempts == ["provider_reply"]
