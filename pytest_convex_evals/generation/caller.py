@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.generation.wire import ErrorInsideError, Exchange, NotAReplyError, install, watch
+from pytest_convex_evals.models.search import RESPONSES
 
 if TYPE_CHECKING:
     from pytest_convex_evals.generation.patience import Patience
@@ -137,16 +138,19 @@ async def _open(call: Call, api_key: str, patience: Patience) -> Any:
         timeout=httpx.Timeout(patience.first_token_s + _AFTER_US_S, connect=patience.connect_s),
         num_retries=0,
         max_retries=0,
-        **_passed_through(call.parameters),
+        **_passed_through(call),
         **{name: value for name, value in optional.items() if value},
     )
 
 
-def _passed_through(parameters: dict[str, Any]) -> dict[str, Any]:
+def _passed_through(call: Call) -> dict[str, Any]:
     """Parameters that must arrive as labelled, or fail: never silently dropped."""
-    if "reasoning_effort" in parameters:
-        return {**parameters, "allowed_openai_params": ["reasoning_effort"]}
-    return dict(parameters)
+    named = ["reasoning_effort"] if "reasoning_effort" in call.parameters else []
+    if "web_search_options" in call.parameters and call.litellm_id.startswith(RESPONSES):
+        # litellm makes a tool of them there, but looks first whether the same model takes them in a chat. Elsewhere it
+        # must translate them, and what is named here is sent as it is.
+        named.append("web_search_options")
+    return {**call.parameters, **({"allowed_openai_params": named} if named else {})}
 
 
 async def _read(stream: Any, said: Said, listener: Listener, started: float) -> None:

@@ -26,7 +26,7 @@ class Desk:
 
     def model(self, protocol: Protocol, **more: object) -> Model:
         base = self.provider.root if protocol == "anthropic" else self.provider.url
-        return loopback(f"claude-{protocol}" if protocol == "anthropic" else f"gpt-{protocol}", base, protocol, **more)
+        return loopback(f"claude-{protocol}" if protocol == "anthropic" else "gpt-5", base, protocol, **more)
 
     def ask(self, protocol: Protocol, *replies: Reply, model: Model | None = None) -> tuple[str, str]:
         """The outcome when these are the replies to the attempts, the last one again and again."""
@@ -112,3 +112,28 @@ def test_content_that_cannot_be_read_is_not_the_models_failure(desk, content, st
     assert desk.ask("openai", strange) == ("error", "provider_reply")
     assert desk.ask("openai", strange, Reply(TEXT)) == ("answer", "")
     assert desk.attempts == ["provider_reply"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_models_of_openai_search_within_responses_and_their_searches_are_counted(desk, stream):
+    model = desk.model("responses", web_search=True, reasoning="low")
+    for searches in (2, 0):
+        reply = Reply(TEXT, searches=searches, stream=stream)
+        assert desk.ask("responses", reply, model=model) == ("answer", "")
+        assert (desk.record.searches, desk.files) == (searches, RIGHT)
+        assert desk.record.sent["tools"] == [{"type": "web_search", "search_context_size": "medium"}]
+        assert desk.record.sent["reasoning"]["effort"] == "low"
+        assert "web_search_options" not in desk.record.sent
+
+
+def test_a_model_that_searches_within_a_chat_gets_the_options_as_they_are(desk):
+    model = replace(desk.model("openai", web_search=True), litellm="openai/gpt-4o-search-preview")
+    assert desk.ask("openai", Reply(TEXT), model=model) == ("answer", "")
+    assert desk.record.sent["web_search_options"] == {"search_context_size": "medium"}
+    assert desk.record.searches is None
+
+
+def test_anthropic_gets_a_tool_and_no_options_of_another_protocol(desk):
+    model = desk.model("anthropic", web_search=True)
+    assert desk.ask("anthropic", Reply(TEXT), model=model) == ("answer", "")
+    assert "web_search_options" not in desk.record.sent
