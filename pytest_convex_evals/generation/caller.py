@@ -210,6 +210,7 @@ def _believed(said: Said) -> Said:
         raise NotAReplyError(_NO_JSON)
     if facts.recognised and not facts.finished:
         raise CutOffError("the stream ended before the answer did")
+    said.finish_reason = facts.limit or said.finish_reason
     if facts.in_parts:
         said.text = list(facts.text)
     if facts.unread and not said.text:

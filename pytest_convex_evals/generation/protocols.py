@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "message_stop"}
 _TEXT_PARTS = ("text", "output_text")
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
-_UNDONE = {"error"}
+_UNDONE = {"error", "pause_turn", "failed", "cancelled"}
 """Reasons for an end that is none of the model's: whoever serves it broke off."""
+_CUT_OFF = {"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS"}
+"""Reasons for an end by a limit of tokens."""
+_FILTERED = {"content_filter", "refusal"}
 
 
 @dataclass(slots=True)
@@ -25,6 +28,8 @@ class Facts:
     """The protocol is known."""
     finished: bool = False
     """The provider said that the answer ends here."""
+    limit: Literal["length", "content_filter"] | None = None
+    """What ended the answer before the model did, in the words of a chat."""
     garbled: bool = False
     """An event was not JSON."""
     error: dict[str, Any] | None = None
@@ -91,7 +96,9 @@ class Facts:
             self._failed(value["error"])
             return
         kind = str(value.get("type", ""))
-        if isinstance(value.get("choices"), list):
+        if kind == "error":  # as responses send it, with code and message beside the type
+            self._failed(value)
+        elif isinstance(value.get("choices"), list):
             self._chat(value)
         elif isinstance(value.get("candidates"), list) or "usageMetadata" in value:
             self._google(value)
@@ -150,7 +157,11 @@ class Facts:
         if not reason:
             return
         self.finished = True
-        if str(reason) in _UNDONE and self.error is None:
+        if str(reason) in _CUT_OFF:
+            self.limit = "length"
+        elif str(reason) in _FILTERED:
+            self.limit = "content_filter"
+        elif str(reason) in _UNDONE and self.error is None:
             self._failed({"message": f"the answer ended with {reason!r}"})
 
     def _failed(self, error: Any) -> None:
@@ -194,15 +205,19 @@ class Facts:
             asked = any("search" in str(tool.get("type")) for tool in response.get("tools") or [] if tool)
             found = sum(item.get("type") == "web_search_call" for item in calls)
             self.searches = found if found or asked else self.searches
-            if isinstance(response.get("error"), dict):
-                self.error = response["error"]
+            if response.get("error"):
+                self._failed(response["error"])
+            status = kind.removeprefix("response.")
+            why = response.get("incomplete_details") if status == "incomplete" else None
+            reason = why.get("reason") if isinstance(why, dict) else None
+            self._ended(reason or ("length" if status == "incomplete" else status))
 
     def _messages(self, kind: str, value: dict[str, Any]) -> None:
         self._common(value.get("message") or value)
         delta = value.get("delta")
         if isinstance(delta, dict):
             self._said(delta.get("text"), self.text)
-            self.finished = self.finished or bool(delta.get("stop_reason"))
+            self._ended(delta.get("stop_reason"))
         self.finished = self.finished or kind in _ENDS
 
 
@@ -283,4 +298,8 @@ def _response_events(body: dict[str, Any]) -> list[dict[str, Any]]:
             if isinstance(part, dict) and part.get("type") == "output_text":
                 place = {"item_id": item.get("id", ""), "output_index": index, "content_index": number}
                 events.append({"type": "response.output_text.delta", **place, "delta": part.get("text", "")})
-    return [*events, {"type": "response.completed", "response": body}]
+            elif isinstance(part, dict) and part.get("type") == "refusal":
+                events.append({"type": "response.refusal.delta", "delta": part.get("refusal", "")})
+    status = body.get("status")
+    kind = status if status in ("incomplete", "failed") else "failed" if status == "cancelled" else "completed"
+    return [*events, {"type": f"response.{kind}", "response": body}]

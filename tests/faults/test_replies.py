@@ -137,3 +137,30 @@ def test_anthropic_gets_a_tool_and_no_options_of_another_protocol(desk):
     model = desk.model("anthropic", web_search=True)
     assert desk.ask("anthropic", Reply(TEXT), model=model) == ("answer", "")
     assert "web_search_options" not in desk.record.sent
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_turn_that_the_provider_paused_is_not_over(desk, stream):
+    paused = Reply("Let me search.", finish="pause_turn", stream=stream)
+    assert desk.ask("anthropic", paused) == ("error", "provider_unavailable")
+    assert desk.ask("anthropic", paused, Reply(TEXT)) == ("answer", "")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("protocol", "finish", "cause"),
+    [
+        ("anthropic", "model_context_window_exceeded", "truncated"),
+        ("anthropic", "length", "truncated"),
+        ("responses", "length", "truncated"),
+        ("responses", "content_filter", "refused"),
+        ("openai", "length", "truncated"),
+    ],
+)
+def test_an_answer_that_a_limit_or_a_filter_ended_is_not_whole(desk, protocol, finish, cause, stream):
+    assert desk.ask(protocol, Reply(TEXT, finish=finish, stream=stream)) == ("failed", cause)
+
+
+def test_an_error_in_a_stream_of_responses_is_the_providers(desk):
+    assert desk.ask("responses", Reply(TEXT, shape="error_in_stream"), Reply(TEXT)) == ("answer", "")
+    assert desk.attempts == ["provider_unavailable"]
