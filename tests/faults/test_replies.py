@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_convex_evals.models.prices import Price
 from pytest_convex_evals.models.registry import Model
 from pytest_convex_evals.records import GenerationRecord
 from tests.faults.provider import Ask, Protocol, Provider, Reply
@@ -164,3 +165,20 @@ def test_an_answer_that_a_limit_or_a_filter_ended_is_not_whole(desk, protocol, f
 def test_an_error_in_a_stream_of_responses_is_the_providers(desk):
     assert desk.ask("responses", Reply(TEXT, shape="error_in_stream"), Reply(TEXT)) == ("answer", "")
     assert desk.attempts == ["provider_unavailable"]
+
+
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [
+        ({"prompt_tokens": 10, "completion_tokens": 900_000_000}, (10, None, None)),
+        ({"prompt_tokens": 10, "completion_tokens": 10_001}, (10, None, None)),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, (None, None, None)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "cost": 1e8}, (10, 5, None)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "cost": 0.05}, (10, 5, 0.05)),
+    ],
+)
+def test_usage_that_cannot_be_is_unknown(desk, usage, known):
+    limits = {"price": Price(1e-6, 1e-5, "registry"), "output_limit": 10_000, "max_output_tokens": 10_000}
+    assert desk.ask("openai", Reply(TEXT, usage=usage), model=desk.model("openai", **limits)) == ("answer", "")
+    assert (desk.record.input_tokens, desk.record.output_tokens, desk.record.cost_usd) == known
+    assert bool(desk.child.store.get(desk.record.key).notes) == (None in known)
