@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _AFTER_US_S = 60.0
 """Deadlines of the libraries come after ours."""
+_NO_STREAM = "the reply is text, and no stream of events"
 _NO_JSON = "an event of the stream is not JSON"
 
 
@@ -115,6 +116,8 @@ async def call_model(call: Call, api_key: str, listener: Listener, exchange: Exc
     except Exception as error:
         if exchange.facts.garbled and not exchange.facts.finished:
             raise NotAReplyError(_NO_JSON) from error
+        if exchange.facts.markup and not exchange.facts.events:
+            raise NotAReplyError(_NO_STREAM) from error
         if not exchange.facts.finished or exchange.facts.error is not None:
             raise
         # The provider has said everything; only litellm could not read the end of it.
@@ -219,4 +222,7 @@ def _believed(said: Said) -> Said:
         said.usage = None
     if not facts.recognised and said.exchange.status is not None and not said.exchange.received:
         raise NotAReplyError("the reply is empty")
+    kind = said.exchange.headers.get("content-type", "")
+    if said.exchange.received and not facts.events and not said.text and (not kind or kind.startswith("text/")):
+        raise NotAReplyError(_NO_STREAM)
     return said

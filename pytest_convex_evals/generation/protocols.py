@@ -24,6 +24,10 @@ _FILTERED = {"content_filter", "refusal"}
 class Facts:
     """What the events of a reply said."""
 
+    events: int = 0
+    """Of any protocol that sends them as server-sent events."""
+    markup: bool = False
+    """It begins like a page, as no stream does."""
     recognised: bool = False
     """The protocol is known."""
     finished: bool = False
@@ -55,6 +59,8 @@ class Facts:
 
     def feed(self, part: bytes) -> None:
         """The next bytes of a stream of server-sent events."""
+        if not self.events and not self._rest:
+            self.markup = self.markup or part.lstrip().startswith(b"<")
         if b"\n" not in part:
             self._rest += part
             return
@@ -69,6 +75,7 @@ class Facts:
                 self._data = []
 
     def _event(self, data: bytes) -> None:
+        self.events += 1
         if data == b"[DONE]":
             self.finished = self.recognised
             return

@@ -88,6 +88,8 @@ class Reply:
     """Web searches, which responses show as items of the output."""
     parts: Callable[[str], Any] | None = None
     """What stands for a piece of the text in a chat, instead of the plain text."""
+    kind: str = "text/html"
+    """What HTML is said to be; empty: nothing is said."""
     choice_error: dict[str, Any] | None = None
     """An error in the last choice of a chat, as aggregators send it when who serves the model fails in the middle."""
     model: str = ""
@@ -427,7 +429,7 @@ class _Writer:
             self._plain(json.dumps(self.words.error()).encode())
             return False
         if reply.shape == "html":
-            self._plain(b"<html><body>Bad gateway</body></html>", "text/html")
+            self._plain(b"<html><body>Bad gateway</body></html>", reply.kind)
             return False
         if reply.shape == "error_in_200":
             self._plain(json.dumps(self.words.error()).encode())
@@ -442,7 +444,8 @@ class _Writer:
     def _head(self, kind: str, **more: str) -> None:
         self.handler.send_response(self.reply.status)
         for name, value in {"Content-Type": kind, **more, **self.reply.headers}.items():
-            self.handler.send_header(name, value)
+            if value:
+                self.handler.send_header(name, value)
         self.handler.end_headers()
 
     def _plain(self, data: bytes, kind: str = "application/json") -> None:

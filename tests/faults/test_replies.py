@@ -182,3 +182,9 @@ def test_usage_that_cannot_be_is_unknown(desk, usage, known):
     assert desk.ask("openai", Reply(TEXT, usage=usage), model=desk.model("openai", **limits)) == ("answer", "")
     assert (desk.record.input_tokens, desk.record.output_tokens, desk.record.cost_usd) == known
     assert bool(desk.child.store.get(desk.record.key).notes) == (None in known)
+
+
+@pytest.mark.parametrize("kind", ["text/html", "text/plain", ""])
+@pytest.mark.parametrize("protocol", ["openai", "responses", "anthropic"])
+def test_html_is_no_reply_whatever_it_is_said_to_be(desk, protocol, kind):
+    assert desk.ask(protocol, Reply(shape="html", kind=kind)) == ("error", "provider_reply")
