@@ -14,6 +14,8 @@ _WHY = {
     "retry": "next attempt after a failed one",
     "requests_per_minute": "limit of requests per minute",
     "tokens_per_minute": "limit of tokens per minute",
+    "budget": "calls in flight may use up the budget",
+    "disk": "the disk is full",
 }
 _MINUTE, _HOUR = 60, 3600
 

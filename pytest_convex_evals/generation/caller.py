@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.generation.wire import ErrorInsideError, Exchange, NotAReplyError, install, watch
+from pytest_convex_evals.models.search import RESPONSES
 
 if TYPE_CHECKING:
     from pytest_convex_evals.generation.patience import Patience
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _AFTER_US_S = 60.0
 """Deadlines of the libraries come after ours."""
+_NO_STREAM = "the reply is text, and no stream of events"
 _NO_JSON = "an event of the stream is not JSON"
 
 
@@ -45,8 +49,28 @@ class Said:
     duration_s: float = 0.0
 
 
+class _NoGateway:
+    """Stands for litellm's gateway to MCP servers, which its responses API asks whether it is wanted.
+
+    The real one needs a package of litellm's proxy that is not installed, and no call of ours has tools.
+    """
+
+    @staticmethod
+    def should_use_litellm_mcp_gateway(**_: Any) -> bool:
+        """Never."""
+        return False
+
+
+def _without_gateway() -> None:
+    name = "litellm.responses.mcp.litellm_proxy_mcp_handler"
+    stub = ModuleType(name, _NoGateway.__doc__)
+    stub.LiteLLM_Proxy_MCP_Handler = _NoGateway  # type: ignore[attr-defined]
+    sys.modules.setdefault(name, stub)
+
+
 def load() -> None:
     """Import litellm and set it up; takes seconds."""
+    _without_gateway()
     gc.disable()  # thousands of modules, nothing of which is garbage: looking for some is a fifth of the time
     try:
         import litellm
@@ -92,6 +116,8 @@ async def call_model(call: Call, api_key: str, listener: Listener, exchange: Exc
     except Exception as error:
         if exchange.facts.garbled and not exchange.facts.finished:
             raise NotAReplyError(_NO_JSON) from error
+        if exchange.facts.markup and not exchange.facts.events:
+            raise NotAReplyError(_NO_STREAM) from error
         if not exchange.facts.finished or exchange.facts.error is not None:
             raise
         # The provider has said everything; only litellm could not read the end of it.
@@ -115,16 +141,19 @@ async def _open(call: Call, api_key: str, patience: Patience) -> Any:
         timeout=httpx.Timeout(patience.first_token_s + _AFTER_US_S, connect=patience.connect_s),
         num_retries=0,
         max_retries=0,
-        **_passed_through(call.parameters),
+        **_passed_through(call),
         **{name: value for name, value in optional.items() if value},
     )
 
 
-def _passed_through(parameters: dict[str, Any]) -> dict[str, Any]:
+def _passed_through(call: Call) -> dict[str, Any]:
     """Parameters that must arrive as labelled, or fail: never silently dropped."""
-    if "reasoning_effort" in parameters:
-        return {**parameters, "allowed_openai_params": ["reasoning_effort"]}
-    return dict(parameters)
+    named = ["reasoning_effort"] if "reasoning_effort" in call.parameters else []
+    if "web_search_options" in call.parameters and call.litellm_id.startswith(RESPONSES):
+        # litellm makes a tool of them there, but looks first whether the same model takes them in a chat. Elsewhere it
+        # must translate them, and what is named here is sent as it is.
+        named.append("web_search_options")
+    return {**call.parameters, **({"allowed_openai_params": named} if named else {})}
 
 
 async def _read(stream: Any, said: Said, listener: Listener, started: float) -> None:
@@ -140,7 +169,8 @@ async def _read(stream: Any, said: Said, listener: Listener, started: float) -> 
                 piece = await anext(pieces)
         except StopAsyncIteration:
             return
-        if _take(piece, said) and said.first_token_s is None:
+        wrote = _take(piece, said) or bool(said.exchange.facts.text)
+        if wrote and said.first_token_s is None:
             said.first_token_s = time.monotonic() - started
             listener.on_first(said.first_token_s)
         await asyncio.sleep(0)  # a long answer that is there already must not keep the others waiting
@@ -183,8 +213,16 @@ def _believed(said: Said) -> Said:
         raise NotAReplyError(_NO_JSON)
     if facts.recognised and not facts.finished:
         raise CutOffError("the stream ended before the answer did")
+    said.finish_reason = facts.limit or said.finish_reason
+    if facts.in_parts:
+        said.text = list(facts.text)
+    if facts.unread and not said.text:
+        raise NotAReplyError("the content of the reply is of a kind that cannot be read")
     if facts.recognised and facts.usage is None:
         said.usage = None
     if not facts.recognised and said.exchange.status is not None and not said.exchange.received:
         raise NotAReplyError("the reply is empty")
+    kind = said.exchange.headers.get("content-type", "")
+    if said.exchange.received and not facts.events and not said.text and (not kind or kind.startswith("text/")):
+        raise NotAReplyError(_NO_STREAM)
     return said

@@ -164,6 +164,8 @@ def _told(told: dict[str, Any] | None, status: int | None, links: list[BaseExcep
 def _by_links(links: list[BaseException], status: int | None) -> CallCause:
     if any(isinstance(link, NotAReplyError) for link in links):
         return "provider_reply"
+    if any(isinstance(link, ImportError) for link in links):
+        return "generation_child"  # something is not installed here: nobody else's fault, and no better the next time
     for link in links:
         name = _litellm_name(link)
         if name is not None:

@@ -8,19 +8,32 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "message_stop"}
+_TEXT_PARTS = ("text", "output_text")
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+_UNDONE = {"error", "pause_turn", "failed", "cancelled"}
+"""Reasons for an end that is none of the model's: whoever serves it broke off."""
+_CUT_OFF = {"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS"}
+"""Reasons for an end by a limit of tokens."""
+_FILTERED = {"content_filter", "refusal"}
 
 
 @dataclass(slots=True)
 class Facts:
     """What the events of a reply said."""
 
+    events: int = 0
+    """Of any protocol that sends them as server-sent events."""
+    markup: bool = False
+    """It begins like a page, as no stream does."""
     recognised: bool = False
     """The protocol is known."""
     finished: bool = False
     """The provider said that the answer ends here."""
+    limit: Literal["length", "content_filter"] | None = None
+    """What ended the answer before the model did, in the words of a chat."""
     garbled: bool = False
     """An event was not JSON."""
     error: dict[str, Any] | None = None
@@ -33,6 +46,10 @@ class Facts:
     """Who served it, where an aggregator says so."""
     text: list[str] = field(default_factory=list)
     """The answer, in pieces."""
+    in_parts: bool = False
+    """Some of the text came as a list of parts, which litellm hands on unread."""
+    unread: bool = False
+    """Some of the content is of a kind that nobody here can read."""
     refusal: list[str] = field(default_factory=list)
     """What is said instead of an answer, in pieces."""
     searches: int | None = None
@@ -42,6 +59,8 @@ class Facts:
 
     def feed(self, part: bytes) -> None:
         """The next bytes of a stream of server-sent events."""
+        if not self.events and not self._rest:
+            self.markup = self.markup or part.lstrip().startswith(b"<")
         if b"\n" not in part:
             self._rest += part
             return
@@ -56,6 +75,7 @@ class Facts:
                 self._data = []
 
     def _event(self, data: bytes) -> None:
+        self.events += 1
         if data == b"[DONE]":
             self.finished = self.recognised
             return
@@ -75,17 +95,17 @@ class Facts:
             return
         found = value[0] if isinstance(value, list) and value else value
         if isinstance(found, dict):
-            inner = found.get("error", found)
-            self.error = inner if isinstance(inner, dict) else {"message": str(inner)}
+            self._failed(found.get("error", found))
 
     def read(self, value: dict[str, Any]) -> None:
         """One event."""
         if value.get("error"):
-            inner = value["error"]
-            self.error = inner if isinstance(inner, dict) else {"message": str(inner)}
+            self._failed(value["error"])
             return
         kind = str(value.get("type", ""))
-        if isinstance(value.get("choices"), list):
+        if kind == "error":  # as responses send it, with code and message beside the type
+            self._failed(value)
+        elif isinstance(value.get("choices"), list):
             self._chat(value)
         elif isinstance(value.get("candidates"), list) or "usageMetadata" in value:
             self._google(value)
@@ -118,9 +138,41 @@ class Facts:
                 continue
             delta = choice.get("delta")
             if isinstance(delta, dict):
-                self._said(delta.get("content"), self.text)
+                self._content(delta.get("content"))
                 self._said(delta.get("refusal"), self.refusal)
-            self.finished = self.finished or bool(choice.get("finish_reason"))
+            self._ended(choice.get("finish_reason"))
+            if choice.get("error"):
+                self._failed(choice["error"])
+
+    def _content(self, content: Any) -> None:
+        """Of a chat: plain text, or a list of parts."""
+        if content is None or isinstance(content, str):
+            self._said(content, self.text)
+            return
+        for part in content if isinstance(content, list) else [content]:
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind in _TEXT_PARTS and isinstance(part.get("text"), str):
+                self.in_parts = True
+                self._said(part["text"], self.text)
+            elif kind == "refusal":
+                self._said(part.get("refusal"), self.refusal)
+            elif kind not in _THOUGHTS:
+                self.unread = True
+
+    def _ended(self, reason: Any) -> None:
+        """The provider said why the answer ends, in the words of its protocol."""
+        if not reason:
+            return
+        self.finished = True
+        if str(reason) in _CUT_OFF:
+            self.limit = "length"
+        elif str(reason) in _FILTERED:
+            self.limit = "content_filter"
+        elif str(reason) in _UNDONE and self.error is None:
+            self._failed({"message": f"the answer ended with {reason!r}"})
+
+    def _failed(self, error: Any) -> None:
+        self.error = error if isinstance(error, dict) else {"message": str(error)}
 
     @staticmethod
     def _said(piece: Any, where: list[str]) -> None:
@@ -160,15 +212,19 @@ class Facts:
             asked = any("search" in str(tool.get("type")) for tool in response.get("tools") or [] if tool)
             found = sum(item.get("type") == "web_search_call" for item in calls)
             self.searches = found if found or asked else self.searches
-            if isinstance(response.get("error"), dict):
-                self.error = response["error"]
+            if response.get("error"):
+                self._failed(response["error"])
+            status = kind.removeprefix("response.")
+            why = response.get("incomplete_details") if status == "incomplete" else None
+            reason = why.get("reason") if isinstance(why, dict) else None
+            self._ended(reason or ("length" if status == "incomplete" else status))
 
     def _messages(self, kind: str, value: dict[str, Any]) -> None:
         self._common(value.get("message") or value)
         delta = value.get("delta")
         if isinstance(delta, dict):
             self._said(delta.get("text"), self.text)
-            self.finished = self.finished or bool(delta.get("stop_reason"))
+            self._ended(delta.get("stop_reason"))
         self.finished = self.finished or kind in _ENDS
 
 
@@ -196,12 +252,27 @@ def _chat_events(body: dict[str, Any]) -> list[dict[str, Any]]:
     for choice in body["choices"]:
         if isinstance(choice, dict):
             rest = {"index": choice.get("index", 0)}
-            events.append({**base, "choices": [{**rest, "delta": choice.get("message") or {}, "finish_reason": None}]})
+            delta = _with_plain_text(choice.get("message") or {})
+            events.append({**base, "choices": [{**rest, "delta": delta, "finish_reason": None}]})
             last = {**rest, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+            if choice.get("error"):
+                last["error"] = choice["error"]
             events.append({**base, "choices": [last]})
     if isinstance(body.get("usage"), dict):
         events.append({**base, "choices": [], "usage": body["usage"]})
     return events
+
+
+def _with_plain_text(message: Any) -> Any:
+    """The same message, with its text in one piece where it came in parts."""
+    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+        return message
+    read = Facts()
+    read._content(message["content"])
+    if not read.in_parts:
+        return message
+    refusal = {"refusal": "".join(read.refusal)} if read.refusal else {}
+    return {**message, "content": "".join(read.text), **refusal}
 
 
 def _message_events(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -234,4 +305,8 @@ def _response_events(body: dict[str, Any]) -> list[dict[str, Any]]:
             if isinstance(part, dict) and part.get("type") == "output_text":
                 place = {"item_id": item.get("id", ""), "output_index": index, "content_index": number}
                 events.append({"type": "response.output_text.delta", **place, "delta": part.get("text", "")})
-    return [*events, {"type": "response.completed", "response": body}]
+            elif isinstance(part, dict) and part.get("type") == "refusal":
+                events.append({"type": "response.refusal.delta", "delta": part.get("refusal", "")})
+    status = body.get("status")
+    kind = status if status in ("incomplete", "failed") else "failed" if status == "cancelled" else "completed"
+    return [*events, {"type": f"response.{kind}", "response": body}]

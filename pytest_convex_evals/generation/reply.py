@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_convex_evals.generation.parser import parse_answer
 from pytest_convex_evals.generation.store import Call, Generation
+from pytest_convex_evals.models.prices import OUTPUT_LIMIT, Price, map_entry, most_tokens
 from pytest_convex_evals.records import AttemptRecord, GenerationRecord
 
 if TYPE_CHECKING:
     from pytest_convex_evals.generation.caller import Said
-    from pytest_convex_evals.models.prices import Price
 
 CostSource = Literal["provider", "registry", "litellm"]
 _FAR_TOO_MANY = 10**9
 """Tokens that nobody has written."""
+_MOST_INPUT = 10_000_000
+"""Tokens of a prompt, with what searches brought: the largest window there is."""
+_MOST_OUTPUT = 4 * OUTPUT_LIMIT
+"""Tokens of an answer with its reasoning, where no limit is known."""
+_DEAREST = Price(1.5e-4, 6e-4, "litellm")
+"""Of all models, where the price is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ def generation_of(
 ) -> Generation:
     """Everything that is known about an answer."""
     facts = said.exchange.facts
-    tokens = _tokens(said)
+    tokens = _believable(call, said, _tokens(said))
     cost, source = _cost(call, said, tokens, price)
     text, refusal = _unicode("".join(said.text)), _unicode("".join(facts.refusal)) or None
     reasoning = _unicode("".join(said.reasoning))
@@ -135,6 +141,38 @@ def _tokens(said: Said) -> Tokens:
     )
 
 
+def _believable(call: Call, said: Said, told: Tokens) -> Tokens:
+    """Without the counts that cannot be: they would be billed, and be gone from a budget."""
+    wrote = sum(map(len, said.text)) + sum(map(len, said.reasoning))
+    output, prompt = told.output, told.input
+    if output is not None and (output > max(_most_output(call), most_tokens(wrote)) or (output == 0 and wrote)):
+        output = None
+    if prompt is not None and (prompt > _MOST_INPUT or (prompt == 0 and wrote)):
+        prompt = None
+    if (output, prompt) != (told.output, told.input):
+        said.notes.append("the provider counted tokens that cannot be: their number is unknown")
+    reasoning = told.reasoning if output is not None else None
+    return Tokens(prompt, output, reasoning, told.cached if prompt is not None else None)
+
+
+def _most_output(call: Call) -> int:
+    """Tokens that an answer can have: what was asked for, else what the model can."""
+    import litellm
+
+    asked = call.parameters.get("max_tokens")
+    if isinstance(asked, int):
+        return asked
+    known = map_entry(call.litellm_id.replace("/responses/", "/", 1), litellm.model_cost).get("max_output_tokens")
+    return max(known, OUTPUT_LIMIT) if isinstance(known, int) else _MOST_OUTPUT
+
+
+def _most_usd(call: Call, tokens: Tokens, price: Price | None) -> float:
+    """What the call can cost; twice the price, because the dearer ways of being served cost so much."""
+    characters = sum(len(message["content"]) for message in call.messages)
+    prompt = max(most_tokens(characters), tokens.input or 0)
+    return 2 * (price or _DEAREST).of(prompt, max(_most_output(call), tokens.output or 0))
+
+
 def _sum(first: int | None, *more: int) -> int | None:
     return None if first is None else first + sum(more)
 
@@ -152,8 +190,11 @@ def _count(holder: Any, name: str) -> int | None:
 def _cost(call: Call, said: Said, tokens: Tokens, price: Price | None) -> tuple[float | None, CostSource | None]:
     """What the reply says, else the prices of models.toml, else litellm's map, else unknown."""
     told = (said.exchange.facts.usage or {}).get("cost")
-    if isinstance(told, int | float) and not isinstance(told, bool) and 0 < told < _FAR_TOO_MANY:
-        return float(told), "provider"
+    if isinstance(told, int | float) and not isinstance(told, bool) and told > 0:
+        if told <= _most_usd(call, tokens, price):
+            return float(told), "provider"
+        said.notes.append("the provider named a cost that cannot be: the cost is unknown")
+        return None, None
     if tokens.input is None or tokens.output is None:
         return None, None
     if price is not None and price.source == "registry":

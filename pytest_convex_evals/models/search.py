@@ -12,6 +12,8 @@ from pytest_convex_evals.models.prices import map_entry
 if TYPE_CHECKING:
     from pytest_convex_evals.models.registry import Model
 
+RESPONSES = "openai/responses/"
+"""What litellm wants before the name of a model of OpenAI that is to be called within responses."""
 _WITHIN_CHAT = ("search-preview", "search-api")
 """OpenAI's models that search within chat completions; the others do so within responses."""
 
@@ -40,4 +42,4 @@ def _search_id(litellm_id: str, entries: Mapping[str, Any]) -> str:
     plain = litellm_id.removeprefix("openai/")
     if entry.get("litellm_provider") != "openai" or any(part in plain for part in _WITHIN_CHAT):
         return litellm_id
-    return f"openai/responses/{plain}"
+    return f"{RESPONSES}{plain}"

@@ -1,4 +1,4 @@
-"""A provider on the loopback that can fail in every way: OpenAI's and Anthropic's protocols, streams and plain replies.
+"""A provider on the loopback that can fail in every way: OpenAI's two protocols and Anthropic's, as streams or plain.
 
 It counts what it sold: an answer is sold when its last byte was written. In process: `with Provider(answer) as …`.
 As a program: `python -m tests.faults.provider --answers FILE` prints `{"url": …}` and tells at `GET /sold` what was
@@ -39,11 +39,14 @@ Shape = Literal[
 ]
 
 
+Protocol = Literal["openai", "responses", "anthropic"]
+
+
 @dataclass
 class Ask:
     """One request."""
 
-    protocol: Literal["openai", "anthropic"]
+    protocol: Protocol
     body: dict[str, Any]
     key: str
     number: int
@@ -58,7 +61,7 @@ class Ask:
     @property
     def prompt(self) -> str:
         """The last message."""
-        content = self.body["messages"][-1]["content"]
+        content = self.body["input" if self.protocol == "responses" else "messages"][-1]["content"]
         return content if isinstance(content, str) else "".join(str(part.get("text", "")) for part in content)
 
 
@@ -81,6 +84,14 @@ class Reply:
     """Instead of a right one."""
     more: dict[str, Any] = field(default_factory=dict)
     """Fields of every chunk and of a plain reply (`provider`), or of Anthropic's usage (`server_tool_use`)."""
+    searches: int = 0
+    """Web searches, which responses show as items of the output."""
+    parts: Callable[[str], Any] | None = None
+    """What stands for a piece of the text in a chat, instead of the plain text."""
+    kind: str = "text/html"
+    """What HTML is said to be; empty: nothing is said."""
+    choice_error: dict[str, Any] | None = None
+    """An error in the last choice of a chat, as aggregators send it when who serves the model fails in the middle."""
     model: str = ""
     """Another name than the one that was asked."""
     stream: bool = True
@@ -95,6 +106,7 @@ class Reply:
     before: Callable[[], None] | None = None
 
 
+_INCOMPLETE = {"length": "max_output_tokens"}
 _ANTHROPIC_STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
 
 
@@ -120,17 +132,23 @@ class OpenAIWords:
         self.asked_usage = (ask.body.get("stream_options") or {}).get("include_usage", False)
 
     def body(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": self.reply.text or None}
+        message: dict[str, Any] = {"role": "assistant", "content": self._content(self.reply.text) or None}
         if self.reply.refusal:
             message["refusal"] = self.reply.refusal
         if self.reply.reasoning:
             message["reasoning_content"] = self.reply.reasoning
-        choices = [{"index": 0, "message": message, "finish_reason": self.reply.finish}]
+        choices = [{"index": 0, "message": message, "finish_reason": self.reply.finish, **self._choice_error()}]
         usage = {} if self.reply.shape == "no_usage" else {"usage": _usage(self.reply)}
         return {**self.base, "object": "chat.completion", "choices": choices, **usage}
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+    def _content(self, text: str) -> Any:
+        return text if self.reply.parts is None else self.reply.parts(text)
+
+    def _choice_error(self) -> dict[str, Any]:
+        return {} if self.reply.choice_error is None else {"error": self.reply.choice_error}
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        choices = [{"index": 0, "delta": delta, "finish_reason": finish, **more}]
         return self.event({**self.base, "object": "chat.completion.chunk", "choices": choices})
 
     @staticmethod
@@ -144,12 +162,12 @@ class OpenAIWords:
         for piece in _pieces(self.reply.reasoning, self.reply.pieces):
             yield self._chunk({"reasoning_content": piece})
         for piece in _pieces(self.reply.text, self.reply.pieces):
-            yield self._chunk({"content": piece})
+            yield self._chunk({"content": self._content(piece)})
         if self.reply.refusal:
             yield self._chunk({"refusal": self.reply.refusal})
 
     def end(self) -> Iterator[bytes]:
-        yield self._chunk({}, self.reply.finish)
+        yield self._chunk({}, self.reply.finish, **self._choice_error())
         if self.asked_usage and self.reply.shape != "no_usage":
             last = {"object": "chat.completion.chunk", "choices": [], "usage": _usage(self.reply)}
             yield self.event({**self.base, **last})
@@ -207,6 +225,74 @@ class AnthropicWords:
 
     def error(self) -> Any:
         return {"type": "error", "error": self.reply.error or {"type": "overloaded_error", "message": "Overloaded"}}
+
+
+class ResponsesWords:
+    """Bodies and events of responses."""
+
+    def __init__(self, ask: Ask, reply: Reply) -> None:
+        self.reply = reply
+        self.status = "completed" if reply.finish == "stop" else "incomplete"
+        self.tools = ask.body.get("tools") or []
+        self.base = {"id": "resp_1", "object": "response", "created_at": 1, "model": reply.model or ask.model}
+
+    def _response(self, status: str, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        unset = {"error": None, "incomplete_details": None, "instructions": None, "metadata": {}}
+        choice = {"parallel_tool_calls": True, "tool_choice": "auto", "temperature": 1.0, "top_p": 1.0}
+        return {**self.base, **unset, **choice, "tools": self.tools, "status": status, "output": output, **more}
+
+    def _item(self, text: str, status: str) -> dict[str, Any]:
+        part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
+        if self.reply.refusal:
+            part = {"type": "refusal", "refusal": self.reply.refusal}
+        return {"id": "msg_1", "type": "message", "role": "assistant", "status": status, "content": [part]}
+
+    def body(self) -> dict[str, Any]:
+        search = {"type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+        output = [{"id": f"ws_{number}", **search} for number in range(self.reply.searches)]
+        more: dict[str, Any] = {}
+        if self.status == "incomplete":
+            more["incomplete_details"] = {"reason": _INCOMPLETE.get(self.reply.finish, self.reply.finish)}
+        if self.reply.shape != "no_usage":
+            total = self.reply.input_tokens + self.reply.output_tokens
+            more["usage"] = {
+                "input_tokens": self.reply.input_tokens,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": self.reply.output_tokens,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": total,
+            }
+        return self._response(self.status, [*output, self._item(self.reply.text, self.status)], **more)
+
+    @staticmethod
+    def event(value: Any) -> bytes:
+        return AnthropicWords.event(value)
+
+    def begin(self) -> Iterator[bytes]:
+        yield self.event({"type": "response.created", "response": self._response("in_progress", [])})
+        item = {**self._item("", "in_progress"), "content": []}
+        yield self.event({"type": "response.output_item.added", "output_index": 0, "item": item})
+
+    def deltas(self) -> Iterator[bytes]:
+        place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+        for piece in _pieces(self.reply.text, self.reply.pieces):
+            yield self.event({"type": "response.output_text.delta", **place, "delta": piece})
+        if self.reply.refusal:
+            yield self.event({"type": "response.refusal.delta", **place, "delta": self.reply.refusal})
+
+    def end(self) -> Iterator[bytes]:
+        item = self._item(self.reply.text, self.status)
+        yield self.event({"type": "response.output_item.done", "output_index": 0, "item": item})
+        yield self.event({"type": f"response.{self.status}", "response": self.body()})
+
+    def error(self) -> Any:
+        said = self.reply.error or {"code": "server_error", "message": "overloaded"}
+        return {"error": said} if self.reply.shape != "error_in_stream" else {"type": "error", "param": None, **said}
+
+
+_WORDS = {"openai": OpenAIWords, "responses": ResponsesWords, "anthropic": AnthropicWords}
+_PROTOCOLS: dict[str, Protocol] = {"messages": "anthropic", "responses": "responses"}
+"""By the end of the path; others are chat completions."""
 
 
 class _Gone(Exception):  # noqa: N818 - not an error
@@ -276,7 +362,7 @@ class Provider:
         return f"{self.root}/v1"
 
     def _serve(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
-        protocol: Literal["openai", "anthropic"] = "anthropic" if handler.path.endswith("/messages") else "openai"
+        protocol = _PROTOCOLS.get(handler.path.rpartition("/")[2], "openai")
         key = handler.headers.get("x-api-key") or handler.headers.get("Authorization", "").removeprefix("Bearer ")
         ask = Ask(protocol, body, key, 0, handler.path.split("/")[1])
         if PREFLIGHT in ask.prompt:
@@ -332,7 +418,7 @@ class _Writer:
 
     def __init__(self, handler: Any, ask: Ask, reply: Reply, pause: Callable[[float], None]) -> None:
         self.handler, self.reply, self.pause = handler, reply, pause
-        self.words = OpenAIWords(ask, reply) if ask.protocol == "openai" else AnthropicWords(ask, reply)
+        self.words: Any = _WORDS[ask.protocol](ask, reply)
         self.streams = bool(ask.body.get("stream")) and reply.stream
 
     def write(self) -> bool:
@@ -343,7 +429,7 @@ class _Writer:
             self._plain(json.dumps(self.words.error()).encode())
             return False
         if reply.shape == "html":
-            self._plain(b"<html><body>Bad gateway</body></html>", "text/html")
+            self._plain(b"<html><body>Bad gateway</body></html>", reply.kind)
             return False
         if reply.shape == "error_in_200":
             self._plain(json.dumps(self.words.error()).encode())
@@ -358,7 +444,8 @@ class _Writer:
     def _head(self, kind: str, **more: str) -> None:
         self.handler.send_response(self.reply.status)
         for name, value in {"Content-Type": kind, **more, **self.reply.headers}.items():
-            self.handler.send_header(name, value)
+            if value:
+                self.handler.send_header(name, value)
         self.handler.end_headers()
 
     def _plain(self, data: bytes, kind: str = "application/json") -> None:

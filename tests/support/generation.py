@@ -106,6 +106,9 @@ class Child:
         self.close()
 
 
-def loopback(name: str, base: str, protocol: Literal["openai", "anthropic"] = "openai", **more: Any) -> Model:
+def loopback(
+    name: str, base: str, protocol: Literal["openai", "responses", "anthropic"] = "openai", **more: Any
+) -> Model:
     """A model that is served on the loopback."""
-    return Model(name, name, "Loopback", f"{protocol}/{name}", "LOOPBACK_KEY", api_base=base, **more)
+    prefix = "openai/responses" if protocol == "responses" else protocol
+    return Model(name, name, "Loopback", f"{prefix}/{name}", "LOOPBACK_KEY", api_base=base, **more)

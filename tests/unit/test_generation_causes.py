@@ -119,6 +119,11 @@ MORE = {
     "a plain connection": ("ConnectionResetError('429')", "provider_connection"),
     "no JSON": ("json.JSONDecodeError('x', 'y', 0)", "provider_reply"),
     "a missing key": ("KeyError('choices')", "provider_reply"),
+    "a module that is not installed": ("ModuleNotFoundError('mcp')", "generation_child"),
+    "a missing module behind a server error": (
+        "in_context(e.InternalServerError(**args), ModuleNotFoundError('mcp'))",
+        "generation_child",
+    ),
     "anything else": ("RuntimeError('rate limit exceeded')", "generation_child"),
     "half a character": ("RuntimeError('\\ud83d')", "generation_child"),
 }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import random
 import re
+from typing import get_args
 
 import pytest
 
+from pytest_convex_evals.generation.events import WaitingFor
 from pytest_convex_evals.live import Area
 from pytest_convex_evals.monitor import Monitor
-from pytest_convex_evals.progress import AtWork, duration, plain_line, view_lines
+from pytest_convex_evals.progress import _WHY, AtWork, duration, plain_line, view_lines
 from pytest_convex_evals.readiness import Readiness
 from pytest_convex_evals.rendering import repeatable
 from pytest_convex_evals.worker_status import StatusFile, read_statuses
@@ -135,3 +137,7 @@ def test_items_are_ready_when_their_answer_is_there():
 def test_a_command_is_repeated_without_what_it_said_about_earlier_runs():
     command = ["evals", "--lf", "--evals-resume", "abc", "-n", "2", "--evals-failed-in=x", "--evals-regrade", "latest"]
     assert repeatable(command) == ["evals", "-n", "2"]
+
+
+def test_every_reason_to_wait_is_said_in_words():
+    assert set(_WHY) == set(get_args(WaitingFor))
