@@ -307,6 +307,7 @@ class Controller:
             self._calls.pop().close()
         if self._child is not None:
             self._child.close()
+            self.problems.extend(self._child.defects)
             self._child = None
 
     def release(self) -> None:

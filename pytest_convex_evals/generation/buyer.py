@@ -139,13 +139,13 @@ class Buyer:
     ) -> Bought | _Missed:
         from pytest_convex_evals.generation.wire import Exchange
 
-        exchange, answered, output, sold = Exchange(), False, 0, True
+        exchange, answered, output, sold = Exchange(), False, 0, False
         started = time.monotonic()
         known: float | None = None
         try:
             await asyncio.to_thread(self._store.prove_writable)
             await asyncio.shield(self.warm_up())
-            started = time.monotonic()
+            started, sold = time.monotonic(), True
             result = await self._call(ticket, exchange, left, before)
             if isinstance(result, Bought) and result.generation is not None:
                 record = result.generation.record
@@ -157,9 +157,6 @@ class Buyer:
                     lane.governor.throttled(start)
                 if result.fault.rule.stops_model and stop is not None:
                     stop(ticket.model, result.fault)  # before the next call takes the slot
-        except OSError:
-            sold = False
-            raise
         finally:
             quotas = read_quotas(exchange.headers)
             lane.governor.told(start, quotas)

@@ -11,8 +11,9 @@ import asyncio
 import fcntl
 import os
 import sys
-import traceback
+from contextlib import suppress
 
+from pytest_convex_evals.generation.childlog import log, log_defect
 from pytest_convex_evals.generation.desk import Desk, GaveUpError
 from pytest_convex_evals.generation.events import Event
 from pytest_convex_evals.generation.tickets import Greeting, Ticket
@@ -35,10 +36,10 @@ async def run() -> None:
         try:
             await desk.serve(ticket)
         except GaveUpError as error:
-            sys.stderr.write(f"an answer is lost: {error}\n")
+            log(f"an answer is lost: {error}")
             os._exit(DISK_EXIT)
         except Exception:  # noqa: BLE001 - a defect: the client starts another child
-            traceback.print_exc()
+            log_defect()
             os._exit(1)
 
     desk.warm_up()
@@ -57,10 +58,11 @@ async def run() -> None:
 
 def _enter_run(greeting: Greeting) -> int:
     """What is printed goes to the log; the lock is held until this process ends."""
-    log = os.open(greeting.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    for stream in (1, 2):
-        os.dup2(log, stream)
-    os.close(log)
+    with suppress(OSError):  # a disk without room for a log may have some for answers
+        opened = os.open(greeting.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        for stream in (1, 2):
+            os.dup2(opened, stream)
+        os.close(opened)
     lock = os.open(greeting.lock, os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(lock, fcntl.LOCK_SH)
     return lock

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ _LAST_EVENTS_S = 0.5
 """After the end of a child; nobody needs what it said last."""
 RESTARTS = 5
 """Children in a row that may die without having answered anything."""
+_AGAIN = "run the same command again: answers that were stored are not paid twice"
 PATIENCE = "EVALS_INTERNAL_PATIENCE"
 """Other deadlines, as JSON; for tests."""
 
@@ -61,6 +63,8 @@ class GenerationClient:
         self.places = places
         self.on_progress: Callable[[Event], None] = lambda _: None
         """Gets every event; there is none before the first ticket."""
+        self.defects: list[str] = []
+        """What `on_progress` raised, for people."""
         self._environment, self._purchase = dict(environment), purchase
         self._guard = threading.RLock()
         self._open: dict[str, Order] = {}
@@ -146,7 +150,7 @@ class GenerationClient:
                 event = parse_event(line)
                 if event is not None:
                     self._note(event)
-                    self.on_progress(event)
+                    self._hand_on(event)
             code = process.wait()
             self._needed.wait()
             with self._guard:
@@ -155,13 +159,34 @@ class GenerationClient:
                 self._deaths += 1
                 trouble = self._hopeless(code)
                 if trouble is None:
-                    self._discard(process)
-                    self._process = self._start()
-                    for order in self._open.values():
-                        self._outbox.put((self._process, order))
+                    trouble = self._replace(process)
             if trouble is not None:
                 self._give_up(trouble)
                 return
+
+    def _hand_on(self, event: Event) -> None:
+        """A listener with a defect must not keep the next answer from anybody."""
+        try:
+            self.on_progress(event)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread goes on
+            with suppress(OSError), self.places.log.open("a", encoding="utf-8") as log:
+                log.write(traceback.format_exc())
+            defect = f"defect in what hears of answers: {type(error).__name__}: {error}; see {self.places.log}"
+            if defect not in self.defects:
+                self.defects.append(defect)
+
+    def _replace(self, process: subprocess.Popen[bytes]) -> Errored | None:
+        """Another child gets the open tickets; trouble when there is none to be had."""
+        self._discard(process)
+        try:
+            self._process = self._start()
+        except OSError as error:
+            why = error.strerror or str(error)
+            reason = f"the process that calls models died, and another one could not be started: {why}"
+            return Errored(cause="generation_child", reason=reason, remedy=_AGAIN)
+        for order in self._open.values():
+            self._outbox.put((self._process, order))
+        return None
 
     def _note(self, event: Event) -> None:
         with self._guard:
@@ -173,13 +198,12 @@ class GenerationClient:
 
     def _hopeless(self, code: int) -> Errored | None:
         log = f"its log is {self.places.log}"
-        again = "run the same command again: answers that were stored are not paid twice"
         if code == DISK_EXIT:
             reason = f"the process that calls models could not write an answer and ended; {log}"
-            return Errored(cause="disk_full", reason=reason, remedy=f"free some space, then {again}")
+            return Errored(cause="disk_full", reason=reason, remedy=f"free some space, then {_AGAIN}")
         if self._deaths > RESTARTS:
             reason = f"the process that calls models died {self._deaths} times in a row without an answer; {log}"
-            return Errored(cause="generation_child", reason=reason, remedy=again)
+            return Errored(cause="generation_child", reason=reason, remedy=_AGAIN)
         return None
 
     def _give_up(self, trouble: Errored) -> None:
@@ -188,11 +212,10 @@ class GenerationClient:
             self._lost = trouble
             orders, self._open = list(self._open.values()), {}
         for order in orders:
-            with suppress(OSError):
+            with suppress(OSError):  # without a file the worker sees by the lock that nothing comes
                 leave_answer(order.path, Answer(trouble=trouble))
-                self.on_progress(
-                    Answered(ticket=str(order.path), model=order.model.name, outcome="trouble", cause=trouble.cause)
-                )
+            told = Answered(ticket=str(order.path), model=order.model.name, outcome="trouble", cause=trouble.cause)
+            self._hand_on(told)
         self._release()
 
     def _release(self) -> None:
