@@ -83,6 +83,8 @@ class Reporter:
                 self._greeting["again"] = False
                 pause = _FIRST_PAUSE_S if time.monotonic() - began > _LONGEST_PAUSE_S else pause
                 self._wake.wait(pause)
+                if self._closing:
+                    return
                 pause = min(pause * 2, _LONGEST_PAUSE_S if not self._finishing else _END_S)
 
     def _listen(self) -> None:
@@ -93,6 +95,7 @@ class Reporter:
             with self._lock:
                 self._child = child
                 if self._closing:
+                    _kill(child)
                     return
                 if self._finishing:
                     self._tell(child)
@@ -129,6 +132,12 @@ class Reporter:
             if before != (self.delivered, self.waiting, self.refused, self._reached, len(self.older)):
                 self._changed_at = time.monotonic()
             self._wake.notify_all()
+
+    @property
+    def reached(self) -> bool:
+        """The backend takes what it gets, as far as is known."""
+        with self._lock:
+            return self._reached and not self.refusal and not self.trouble
 
     def wait_for_word(self, seconds: float) -> None:
         """Give the child a moment to say whether the backend is there."""
@@ -202,8 +211,7 @@ class Reporter:
             child = self._child
             self._wake.notify_all()
         if child is not None and not self.done:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
+            _kill(child)
         self._thread.join(_END_S)
 
 
@@ -215,9 +223,13 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     try:
         child.wait(_END_S)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
+        _kill(child)
         child.wait()
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _sentence(text: str) -> str:
