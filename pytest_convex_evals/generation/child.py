@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import platform
 import sys
 from contextlib import suppress
 
@@ -29,6 +30,7 @@ async def run() -> None:
     reader = asyncio.StreamReader(limit=64 * 2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     greeting = Greeting.model_validate_json(await reader.readline())
+    _look_around()
     _adopt(greeting.environment)
     desk, tasks = Desk(greeting, _say), set[asyncio.Task[None]]()
 
@@ -66,6 +68,15 @@ def _enter_run(greeting: Greeting) -> int:
     lock = os.open(greeting.lock, os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(lock, fcntl.LOCK_SH)
     return lock
+
+
+def _look_around() -> None:
+    """Libraries ask about the system, and Python runs `uname` for that: before there is a key to inherit, and once."""
+    platform.platform()
+    with suppress(ImportError):  # belongs to the SDKs
+        import distro
+
+        distro.info()
 
 
 def _adopt(environment: dict[str, str]) -> None:

@@ -25,7 +25,7 @@ from pytest_convex_evals.models.prices import Price
 from pytest_convex_evals.models.registry import Model
 from pytest_convex_evals.records import Errored
 from tests.faults.provider import Ask, Provider, Reply
-from tests.support.generation import Child, loopback
+from tests.support.generation import KEY, Child, loopback
 from tests.support.process_tree import wait_until
 from tests.support.suites import answer_text
 
@@ -337,6 +337,20 @@ def test_what_calls_in_flight_can_have_cost_is_spent_when_a_child_dies(tmp_path)
             assert child.outcome(path) == ("error", "budget")
         release.set()
         assert len(provider.asks) <= 1  # whether it was still sent is a matter of luck
+
+
+def test_programs_that_libraries_run_see_no_key(tmp_path, monkeypatch):
+    """Python runs `uname` when an SDK asks for the platform, with whatever the child has in its environment."""
+    seen, programs = tmp_path / "seen", tmp_path / "bin"
+    programs.mkdir()
+    for name in ("uname", "lsb_release"):
+        (programs / name).write_text(f"#!/bin/sh\nenv >> {seen}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    with Provider(right) as provider, Child(tmp_path) as child:
+        assert child.outcome(child.ask(loopback("m", provider.url), "Do it.")) == ("answer", "")
+    assert "PATH=" in seen.read_text()
+    assert KEY not in seen.read_text()
 
 
 def test_trouble_of_an_earlier_session_is_not_an_answer(shared):
