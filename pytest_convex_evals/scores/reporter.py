@@ -75,7 +75,7 @@ class Reporter:
             except OSError as error:
                 self.trouble = f"the process that uploads could not be started: {error.strerror or error}"
             with self._lock:
-                if self.done or self.refusal or self._closing:
+                if self._over():
                     self._wake.notify_all()
                     return
                 if not self.trouble:
@@ -83,9 +83,13 @@ class Reporter:
                 self._greeting["again"] = False
                 pause = _FIRST_PAUSE_S if time.monotonic() - began > _LONGEST_PAUSE_S else pause
                 self._wake.wait(pause)
-                if self._closing:
+                if self._over():
                     return
                 pause = min(pause * 2, _LONGEST_PAUSE_S if not self._finishing else _END_S)
+
+    def _over(self) -> bool:
+        """Another child would have nothing to do."""
+        return bool(self.done or self.refusal or self._closing)
 
     def _listen(self) -> None:
         with child_log(self._run.path) as log:
