@@ -289,6 +289,11 @@ class Controller:
             return False
         return bool(self.missing) or any(record.verdict.outcome != "passed" for record in self.all_records())
 
+    def interrupted(self) -> None:
+        """Whoever calls models may end while the others do."""
+        if self._child is not None:
+            self._child.tell_to_end()
+
     def finish(self, exit_status: int) -> None:
         """The session ends: say so in the journal, end the calls, let go of the run."""
         self._end_calls()
@@ -309,6 +314,7 @@ class Controller:
             self._calls.pop().close()
         if self._child is not None:
             self._child.close()
+            self.problems.extend(self._child.defects)
             self._child = None
 
     def release(self) -> None:

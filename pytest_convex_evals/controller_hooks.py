@@ -9,6 +9,7 @@ import pytest
 
 from pytest_convex_evals.activation import WORKER_INPUT, WORKER_LOOP
 from pytest_convex_evals.cells import parse_node_id
+from pytest_convex_evals.workers import Workers
 
 if TYPE_CHECKING:
     from pytest_convex_evals.controller import Controller
@@ -26,6 +27,7 @@ class ControllerHooks:
         self._config = config
         self._ended = False
         self._view: LiveView | PlainLines | None = None
+        self._workers = Workers()
         self._open: dict[str, pytest.TestReport] = {}
         """The last report of each cell that has a verdict and is not torn down."""
 
@@ -70,6 +72,7 @@ class ControllerHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """A worker starts: hand it the plan."""
+        self._workers.add(node)
         node.workerinput[WORKER_INPUT] = self._controller.plan.as_json()
         node.workerinput[WORKER_LOOP] = node.config.getoption("dist") == "load"
 
@@ -207,7 +210,12 @@ class ControllerHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Nobody wants to wait for the sources of a long traceback, of which pytest shows the last line."""
+        """Everybody hears of it before anybody is waited for.
+
+        Nobody wants to wait for the sources of a long traceback either, of which pytest shows the last line.
+        """
+        self._workers.tell_to_end()
+        self._controller.interrupted()
         self._hide()
         visible = excinfo.traceback.filter(excinfo)
         if visible and not self._config.getoption("fulltrace", False):
@@ -221,6 +229,7 @@ class ControllerHooks:
         self._ended = True
         self._hide()
         self._controller.finish(int(exitstatus))
+        self._workers.hurry()
         nothing_left = self._controller.plan.mode != "new" and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
         if exitstatus == pytest.ExitCode.OK or nothing_left:
             unhappy = self._controller.unhappy

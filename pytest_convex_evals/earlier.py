@@ -163,14 +163,27 @@ def _select_failed(found: Earlier, run_id: str) -> None:
 
 
 def _given(record: CellRecord, run: RunFolder) -> Given | None:
-    """The submission of a cell that was graded; None when there was none."""
+    """The submission of a cell; None when there was none."""
     cell = Cell(record.category, record.name, record.model, record.experiment, record.repeat)
     lock = run.outputs / record.folder / _LOCK_FILE
     kept = str(lock) if record.folder and lock.is_file() else ""
     part = record.fingerprint_parts.get("answer", "")
     if record.generation is not None:
         return Given(str(run.answer(cell)), record.generation.key, record.generation.reused, kept, part)
-    return Given("", "", False, kept, part) if cell.kind != "model" else None
+    if cell.kind != "model":
+        return Given("", "", False, kept, part)
+    return _answered(run.answer(cell), kept, part)
+
+
+def _answered(path: Path, lock: str, part: str) -> Given | None:
+    """An answer that came, and of which the record knows nothing: its worker died."""
+    from pytest_convex_evals.generation.answers import find_answer
+
+    answer = find_answer(path)
+    if answer is None or answer.trouble is not None:
+        return None
+    key = answer.unstored.record.key if answer.unstored is not None else answer.generation
+    return Given(str(path), key, answer.reused, lock, part) if key else None
 
 
 def _add_replays(found: Earlier, pasted: Iterable[str]) -> None:

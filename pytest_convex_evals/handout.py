@@ -105,4 +105,9 @@ class HandOut(LoadScheduling):  # type: ignore[misc]
         index = self._readiness.take()
         if index is not None:
             self.node2pending[node].append(index)
-            node.send_runtest_some([index])
+            try:
+                node.send_runtest_some([index])
+            except OSError:
+                # It died, and xdist has not told us yet; `remove_node` will hand the cell to another.
+                self.node2pending[node].remove(index)
+                self._readiness.give_back(index)

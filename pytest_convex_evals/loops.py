@@ -54,6 +54,8 @@ class WorkerLoop:
         self._commands: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._upcoming: deque[int] = deque()
         self._open, self._running = True, False
+        self._leaving = threading.Lock()
+        """Taken for good by the first thread that hears of the end."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -84,18 +86,24 @@ class WorkerLoop:
 
     def _told(self, command: Any) -> None:
         """In the thread that reads the channel."""
-        self._commands.put(command)
         if command is _END and self._running:
-            # Nobody is left who would hear of a verdict: the controller was killed, or interrupted alone.
+            # Nobody is left who would hear of a verdict: the controller was killed, or interrupted alone. The loop
+            # must not hear of it: it would end in order, and close what is being closed here.
             self._leave()
+        else:
+            self._commands.put(command)
 
     def _leave(self) -> None:
         """End what this process started, and then this process; the first is not worth a long wait."""
+        if not self._leaving.acquire(blocking=False):
+            return
         guard = threading.Timer(_GRACE_S, os._exit, [1])
         guard.daemon = True
         guard.start()
-        self._give_up()
-        os._exit(1)
+        try:
+            self._give_up()
+        finally:
+            os._exit(1)
 
     def _look(self, *, block: bool = True) -> bool:
         """Read what was sent; whether there is something to run."""

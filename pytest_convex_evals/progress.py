@@ -51,7 +51,7 @@ def plain_line(look: Snapshot) -> str:
 
 def view_lines(look: Snapshot, at_work: Sequence[AtWork], width: int, now: float | None = None) -> list[str]:
     """The live view, cut to the width of the terminal."""
-    now = time.time() if now is None else now
+    now = time.monotonic() if now is None else now
     left = f"about {duration(look.left_s)} left" if look.left_s is not None else "time left unknown"
     lines = [
         f"── convex evals ── {duration(look.elapsed_s)} ── {look.done} of {look.total} cells ── {left} ",

@@ -83,12 +83,12 @@ class WorkerSide:
 
     def close(self) -> None:
         """End what this process started."""
-        if self._grader is not None:
-            self._grader.tools.close()
-            self._grader = None
-        if self._status is not None:
-            self._status.close()
-            self._status = None
+        grader, self._grader = self._grader, None
+        status, self._status = self._status, None
+        if grader is not None:
+            grader.tools.close()
+        if status is not None:
+            status.close()
 
 
 def _raise_fault(path: Path) -> None:

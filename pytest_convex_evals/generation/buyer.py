@@ -89,16 +89,16 @@ class Buyer:
         An answer is kept before its place is given to another call, so that little is bought that cannot be kept.
         """
         attempts: list[AttemptRecord] = []
-        counted, began = 0, None
+        counted = refusals = 0
+        clock = _Clock(self._patience, short=stop is None)
         fault = Fault("provider_timeout", "there was no time for a call")
-        whole = self._patience.preflight_s if stop is None else self._patience.total_s
         while True:
             if state.stopped is not None:
                 raise NotCalledError(state.stopped)
             start = await lane.enter(number, ticket.model, ticket.prompt_tokens, ticket.most_usd)
             self._tell()
-            began = began if began is not None else start.at
-            left = whole - (time.monotonic() - began)
+            clock.started(start.at)
+            left = clock.left
             if left <= 0:
                 self._purse.settle(ticket.most_usd, 0.0)
                 lane.leave(answered=False)
@@ -108,8 +108,11 @@ class Buyer:
                 return outcome
             fault = outcome.fault
             counted += fault.cause != "rate_limited"
-            pause = self._patience.pause(max(1, counted), outcome.asked, self._random)
-            again = self._patience.again(fault, counted, pause, whole - (time.monotonic() - began))
+            if fault.cause == "rate_limited":
+                refusals += 1
+                clock.refused()
+            pause = self._patience.pause(counted + refusals, outcome.asked, self._random)
+            again = self._patience.again(fault, counted, pause, clock.left)
             attempts.append(_record(fault, outcome.duration_s, pause if again else 0.0))
             if not again:
                 return Bought(fault=_summed_up(fault, attempts), attempts=tuple(attempts))
@@ -139,13 +142,13 @@ class Buyer:
     ) -> Bought | _Missed:
         from pytest_convex_evals.generation.wire import Exchange
 
-        exchange, answered, output, sold = Exchange(), False, 0, True
+        exchange, answered, output, sold = Exchange(), False, 0, False
         started = time.monotonic()
         known: float | None = None
         try:
             await asyncio.to_thread(self._store.prove_writable)
             await asyncio.shield(self.warm_up())
-            started = time.monotonic()
+            started, sold = time.monotonic(), True
             result = await self._call(ticket, exchange, left, before)
             if isinstance(result, Bought) and result.generation is not None:
                 record = result.generation.record
@@ -157,9 +160,6 @@ class Buyer:
                     lane.governor.throttled(start)
                 if result.fault.rule.stops_model and stop is not None:
                     stop(ticket.model, result.fault)  # before the next call takes the slot
-        except OSError:
-            sold = False
-            raise
         finally:
             quotas = read_quotas(exchange.headers)
             lane.governor.told(start, quotas)
@@ -240,6 +240,42 @@ def _load() -> None:
     from pytest_convex_evals.generation.caller import load
 
     load()
+
+
+@dataclass(slots=True)
+class _Clock:
+    """The deadline for all attempts of a call.
+
+    The one cheap call before the others has a short one, in which waits after a refusal for too many calls do not
+    count: the provider is there, and the other calls would wait as long.
+    """
+
+    patience: Patience
+    short: bool
+    _began: float | None = None
+    _held: float = 0.0
+    """Seconds from refusals to the attempts after them."""
+    _refused_at: float | None = None
+
+    def started(self, at: float) -> None:
+        """An attempt begins; the first one starts the clock."""
+        self._began = self._began if self._began is not None else at
+        if self._refused_at is not None:
+            self._held += at - self._refused_at
+            self._refused_at = None
+
+    def refused(self) -> None:
+        """For too many calls."""
+        self._refused_at = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        assert self._began is not None
+        whole = self.patience.total_s
+        if self.short and self._refused_at is None:
+            whole = min(whole, self.patience.preflight_s + self._held)
+        return whole - (time.monotonic() - self._began)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import platform
 import sys
-import traceback
+from contextlib import suppress
 
+from pytest_convex_evals.generation.childlog import log, log_defect
 from pytest_convex_evals.generation.desk import Desk, GaveUpError
 from pytest_convex_evals.generation.events import Event
 from pytest_convex_evals.generation.tickets import Greeting, Ticket
@@ -28,6 +30,7 @@ async def run() -> None:
     reader = asyncio.StreamReader(limit=64 * 2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     greeting = Greeting.model_validate_json(await reader.readline())
+    _look_around()
     _adopt(greeting.environment)
     desk, tasks = Desk(greeting, _say), set[asyncio.Task[None]]()
 
@@ -35,10 +38,10 @@ async def run() -> None:
         try:
             await desk.serve(ticket)
         except GaveUpError as error:
-            sys.stderr.write(f"an answer is lost: {error}\n")
+            log(f"an answer is lost: {error}")
             os._exit(DISK_EXIT)
         except Exception:  # noqa: BLE001 - a defect: the client starts another child
-            traceback.print_exc()
+            log_defect()
             os._exit(1)
 
     desk.warm_up()
@@ -57,13 +60,23 @@ async def run() -> None:
 
 def _enter_run(greeting: Greeting) -> int:
     """What is printed goes to the log; the lock is held until this process ends."""
-    log = os.open(greeting.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    for stream in (1, 2):
-        os.dup2(log, stream)
-    os.close(log)
+    with suppress(OSError):  # a disk without room for a log may have some for answers
+        opened = os.open(greeting.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        for stream in (1, 2):
+            os.dup2(opened, stream)
+        os.close(opened)
     lock = os.open(greeting.lock, os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(lock, fcntl.LOCK_SH)
     return lock
+
+
+def _look_around() -> None:
+    """Libraries ask about the system, and Python runs `uname` for that: before there is a key to inherit, and once."""
+    platform.platform()
+    with suppress(ImportError):  # belongs to the SDKs
+        import distro
+
+        distro.info()
 
 
 def _adopt(environment: dict[str, str]) -> None:

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import traceback
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _BARE_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
-_END_S = 2.0
+_END_S = 1.2
+"""From the word to the kill; a child that has something to write takes a second at most."""
 _LAST_EVENTS_S = 0.5
 """After the end of a child; nobody needs what it said last."""
 RESTARTS = 5
 """Children in a row that may die without having answered anything."""
+_AGAIN = "run the same command again: answers that were stored are not paid twice"
 PATIENCE = "EVALS_INTERNAL_PATIENCE"
 """Other deadlines, as JSON; for tests."""
 
@@ -61,6 +65,8 @@ class GenerationClient:
         self.places = places
         self.on_progress: Callable[[Event], None] = lambda _: None
         """Gets every event; there is none before the first ticket."""
+        self.defects: list[str] = []
+        """What `on_progress` raised, for people."""
         self._environment, self._purchase = dict(environment), purchase
         self._guard = threading.RLock()
         self._open: dict[str, Order] = {}
@@ -68,6 +74,8 @@ class GenerationClient:
         self._spend = Spend(spent_usd=0.0, reserved_usd=0.0, unknown_calls=0)
         self._deaths = 0
         self._closing = False
+        self._told_at = 0.0
+        """When the child was told to end."""
         self._lost: Errored | None = None
         self._lock: int | None = None
         self._needed = threading.Event()
@@ -146,7 +154,7 @@ class GenerationClient:
                 event = parse_event(line)
                 if event is not None:
                     self._note(event)
-                    self.on_progress(event)
+                    self._hand_on(event)
             code = process.wait()
             self._needed.wait()
             with self._guard:
@@ -155,13 +163,34 @@ class GenerationClient:
                 self._deaths += 1
                 trouble = self._hopeless(code)
                 if trouble is None:
-                    self._discard(process)
-                    self._process = self._start()
-                    for order in self._open.values():
-                        self._outbox.put((self._process, order))
+                    trouble = self._replace(process)
             if trouble is not None:
                 self._give_up(trouble)
                 return
+
+    def _hand_on(self, event: Event) -> None:
+        """A listener with a defect must not keep the next answer from anybody."""
+        try:
+            self.on_progress(event)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread goes on
+            with suppress(OSError), self.places.log.open("a", encoding="utf-8") as log:
+                log.write(traceback.format_exc())
+            defect = f"defect in what hears of answers: {type(error).__name__}: {error}; see {self.places.log}"
+            if defect not in self.defects:
+                self.defects.append(defect)
+
+    def _replace(self, process: subprocess.Popen[bytes]) -> Errored | None:
+        """Another child gets the open tickets; trouble when there is none to be had."""
+        self._discard(process)
+        try:
+            self._process = self._start()
+        except OSError as error:
+            why = error.strerror or str(error)
+            reason = f"the process that calls models died, and another one could not be started: {why}"
+            return Errored(cause="generation_child", reason=reason, remedy=_AGAIN)
+        for order in self._open.values():
+            self._outbox.put((self._process, order))
+        return None
 
     def _note(self, event: Event) -> None:
         with self._guard:
@@ -173,13 +202,12 @@ class GenerationClient:
 
     def _hopeless(self, code: int) -> Errored | None:
         log = f"its log is {self.places.log}"
-        again = "run the same command again: answers that were stored are not paid twice"
         if code == DISK_EXIT:
             reason = f"the process that calls models could not write an answer and ended; {log}"
-            return Errored(cause="disk_full", reason=reason, remedy=f"free some space, then {again}")
+            return Errored(cause="disk_full", reason=reason, remedy=f"free some space, then {_AGAIN}")
         if self._deaths > RESTARTS:
             reason = f"the process that calls models died {self._deaths} times in a row without an answer; {log}"
-            return Errored(cause="generation_child", reason=reason, remedy=again)
+            return Errored(cause="generation_child", reason=reason, remedy=_AGAIN)
         return None
 
     def _give_up(self, trouble: Errored) -> None:
@@ -188,11 +216,10 @@ class GenerationClient:
             self._lost = trouble
             orders, self._open = list(self._open.values()), {}
         for order in orders:
-            with suppress(OSError):
+            with suppress(OSError):  # without a file the worker sees by the lock that nothing comes
                 leave_answer(order.path, Answer(trouble=trouble))
-                self.on_progress(
-                    Answered(ticket=str(order.path), model=order.model.name, outcome="trouble", cause=trouble.cause)
-                )
+            told = Answered(ticket=str(order.path), model=order.model.name, outcome="trouble", cause=trouble.cause)
+            self._hand_on(told)
         self._release()
 
     def _release(self) -> None:
@@ -208,17 +235,23 @@ class GenerationClient:
                 with suppress(OSError):
                     stream.close()
 
+    def tell_to_end(self) -> None:
+        """Nobody wants an answer any more; `close` waits for the end."""
+        with self._guard:
+            if self._closing:
+                return
+            self._closing, self._told_at = True, time.monotonic()
+            self._needed.set()
+            if self._process.stdin is not None:
+                with suppress(OSError):
+                    self._process.stdin.close()
+
     def close(self) -> None:
         """End the child and everything it started."""
-        with self._guard:
-            self._closing = True
-            self._needed.set()
-            process = self._process
-            if process.stdin is not None:
-                with suppress(OSError):
-                    process.stdin.close()
+        self.tell_to_end()
+        process = self._process
         try:
-            process.wait(_END_S)
+            process.wait(max(0.0, self._told_at + _END_S - time.monotonic()))
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +13,7 @@ from pytest_convex_evals.errors import disk_trouble
 from pytest_convex_evals.generation.answers import Answer, find_answer, leave_answer
 from pytest_convex_evals.generation.buyer import Bought, Buyer, ModelState
 from pytest_convex_evals.generation.causes import Fault
+from pytest_convex_evals.generation.childlog import log, log_defect
 from pytest_convex_evals.generation.events import Answered, AnswerOutcome, Event, ModelStopped, Preflight, Waiting
 from pytest_convex_evals.generation.governor import Governor, Limits
 from pytest_convex_evals.generation.lane import Lane, NotCalledError
@@ -126,7 +125,7 @@ class Desk:
         except GaveUpError:
             raise
         except Exception as error:  # noqa: BLE001 - a defect in one answer must not take the others with it
-            traceback.print_exc()
+            log_defect()
             return Bought(fault=Fault("generation_child", f"defect while a model was called: {type(error).__name__}"))
 
     async def _preflight(self, ticket: Ticket, state: ModelState, lane: Lane) -> None:
@@ -142,7 +141,7 @@ class Desk:
         except OSError as error:
             fault = self._disk(error)
         except Exception as error:  # noqa: BLE001 - a defect of ours stops this model, not the others
-            traceback.print_exc()
+            log_defect()
             fault = Fault("generation_child", f"defect in the first call of a model: {type(error).__name__}")
         seconds = round(time.monotonic() - started, 3)
         cause = fault.cause if fault is not None else None
@@ -202,7 +201,7 @@ class Desk:
                         raise GaveUpError(fault.reason) from error
                     if not said:
                         said = True
-                        sys.stderr.write(f"{fault.reason}; the answer is held in memory, nothing more is bought\n")
+                        log(f"{fault.reason}; the answer is held in memory, nothing more is bought")
                         wait = Waiting(provider=ticket.provider, model=ticket.model, ticket=ticket.answer, why="disk")
                         self.say(wait)
                 await asyncio.sleep(_LOOK_AGAIN_S)

@@ -24,7 +24,7 @@ class Patience(Frozen):
     total_s: float = 3_600.0
     """For all attempts of a cell and the pauses between them, from the start of the first."""
     preflight_s: float = 300.0
-    """The same for the one cheap call before the others."""
+    """The same for the one cheap call before the others, without waits for rate limits."""
     attempts: int = 6
     """Of a cell; refusals for too many calls are not counted, only timed."""
     pause_s: float = 1.0

@@ -82,7 +82,7 @@ class Reporter:
             except OSError as error:
                 self.trouble = f"the process that uploads could not be started: {error.strerror or error}"
             with self._lock:
-                if self.done or self.refusal or self._closing:
+                if self._over():
                     self._wake.notify_all()
                     return
                 if not self.trouble:
@@ -90,7 +90,13 @@ class Reporter:
                 self._greeting["again"] = False
                 pause = _FIRST_PAUSE_S if time.monotonic() - began > _LONGEST_PAUSE_S else pause
                 self._wake.wait(pause)
+                if self._over():
+                    return
                 pause = min(pause * 2, _LONGEST_PAUSE_S if not self._finishing else _END_S)
+
+    def _over(self) -> bool:
+        """Another child would have nothing to do."""
+        return bool(self.done or self.refusal or self._closing)
 
     def _listen(self) -> None:
         with child_log(self._run.path) as log:
@@ -100,6 +106,7 @@ class Reporter:
             with self._lock:
                 self._child, self._work = child, 0
                 if self._closing:
+                    _kill(child)
                     return
                 if self._finishing:
                     self._tell(child)
@@ -137,6 +144,12 @@ class Reporter:
             self.whole = self.whole or "whole" in said
             self.done = self.done or "done" in said
             self._wake.notify_all()
+
+    @property
+    def reached(self) -> bool:
+        """The backend takes what it gets, as far as is known."""
+        with self._lock:
+            return self._reached and not self.refusal and not self.trouble
 
     def wait_for_word(self, seconds: float) -> None:
         """Give the child a moment to say whether the backend is there."""
@@ -219,8 +232,7 @@ class Reporter:
             child = self._child
             self._wake.notify_all()
         if child is not None and not self.done:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
+            _kill(child)
         self._thread.join(_END_S)
 
 
@@ -232,8 +244,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     try:
         child.wait(_END_S)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
+        _kill(child)
         child.wait()
 
 
@@ -247,6 +258,11 @@ def _older_lines(told: dict[str, Any]) -> list[str]:
         upload = f"`convex-evals upload {run.partition('-')[0]}`"
         lines.append(f"warning: {what} of the earlier run {run} stayed here: {_sentence(told['reason'])} Try {upload}.")
     return lines
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _sentence(text: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_convex_evals.scores.reporter import Reporter
     from pytest_convex_evals.store.runs import RunFolder
 
-_INTERRUPTED_S = 1.0
+_INTERRUPTED_S = 0.5
 _FIRST_WORD_S = 2.0
 
 
@@ -117,9 +117,15 @@ class Uploads:
             self._reporter.warn()
 
     def finish(self, *, interrupted: bool) -> None:
-        """The journal is closed."""
-        if self._reporter is not None:
-            self._reporter.finish(**({"stuck_s": _INTERRUPTED_S, "longest_s": _INTERRUPTED_S} if interrupted else {}))
+        """The journal is closed. After an interrupt nobody waits for a backend that does not answer."""
+        if self._reporter is None:
+            return
+        if not interrupted:
+            self._reporter.finish()
+        elif self._reporter.reached:
+            self._reporter.finish(stuck_s=_INTERRUPTED_S, longest_s=_INTERRUPTED_S)
+        else:
+            self._reporter.close()
 
     def summary_lines(self) -> list[str]:
         """What arrived, and what did not."""

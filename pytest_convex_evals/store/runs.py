@@ -109,7 +109,8 @@ def create_run(folder: RunFolder, description: dict[str, Any]) -> None:
     ignore = folder.store / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
-    write_json(folder.path / "run.json", description)
+    newest = max((_sequence(folder.store, run_id) for run_id in list_runs(folder.store)), default=0)
+    write_json(folder.path / "run.json", description | {"sequence": newest + 1})
 
 
 def find_run(store: Path, prefix: str) -> str:
@@ -134,9 +135,18 @@ def run_folder(store: Path, run_id: str) -> RunFolder:
 
 
 def list_runs(store: Path) -> list[str]:
-    """Ids, oldest first."""
+    """Ids, oldest first, by the order in which they were made: a clock may have been set back."""
     try:
         entries = [entry.name for entry in (store / "runs").iterdir() if (entry / "run.json").is_file()]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(entries, key=lambda run_id: (run_id.partition("-")[2], run_id))
+    return sorted(entries, key=lambda run_id: (_sequence(store, run_id), run_id.partition("-")[2], run_id))
+
+
+def _sequence(store: Path, run_id: str) -> int:
+    """The number of a run; 0 for those that have none, which are older than all others."""
+    try:
+        number = json.loads((store / "runs" / run_id / "run.json").read_bytes())["sequence"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    return number if isinstance(number, int) else 0

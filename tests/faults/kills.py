@@ -189,6 +189,10 @@ class Disturbed:
                 for pid in left:
                     end(pid, signal.SIGKILL)
             self._check_store()
+        else:
+            # The session goes on, and must not buy again what is stored by now.
+            self._check_store()
+            self._remember()
         return True
 
     def _ended(self, session: subprocess.Popen[str]) -> None:
@@ -202,7 +206,7 @@ class Disturbed:
         self._check_store()
 
     def _check_store(self) -> None:
-        """Since the session began: nothing of the store was bought again, nothing of it is lost or changed."""
+        """Since the last look: nothing of the store was bought again, nothing of it is lost or changed."""
         again = self.ground.shop.asked - self.asked
         bought_twice = set(again) & set(self.kept)
         assert not bought_twice, f"bought again: {bought_twice}\n{self.ground.output(self.store)}"

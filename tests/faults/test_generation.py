@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from pytest_convex_evals.generation.answers import Answer, leave_answer
 from pytest_convex_evals.generation.client import RESTARTS
+from pytest_convex_evals.generation.events import Event
 from pytest_convex_evals.generation.store import GenerationStore
 from pytest_convex_evals.models.prices import Price
 from pytest_convex_evals.models.registry import Model
 from pytest_convex_evals.records import Errored
 from tests.faults.provider import Ask, Provider, Reply
-from tests.support.generation import Child, loopback
+from tests.support.generation import KEY, Child, loopback
 from tests.support.process_tree import wait_until
 from tests.support.suites import answer_text
 
@@ -283,6 +287,45 @@ def test_a_child_that_dies_again_and_again_is_trouble(tmp_path):
         assert provider.asks == []
 
 
+def test_a_child_that_cannot_be_replaced_is_trouble(tmp_path, monkeypatch):
+    """As when this process has no file descriptor left."""
+    hold = threading.Event()
+    with Provider(lambda ask: Reply(TEXT, before=lambda: hold.wait(60))) as provider, Child(tmp_path) as child:
+        path = child.ask(loopback("m", provider.url), "Do it.")
+        wait_until(lambda: provider.asks, "the call is there")
+
+        def none_left() -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(child.client, "_start", none_left)
+        kill(child)
+        assert child.outcome(path) == ("error", "generation_child")
+        assert "Too many open files" in Answer.model_validate_json(path.read_bytes()).trouble.reason
+        child.wait("answered", ticket=str(path), outcome="trouble")
+        hold.set()
+        assert child.outcome(child.ask(loopback("m", provider.url), "Late.", label="late"))[0] == "error"
+
+
+def test_a_listener_with_a_defect_hears_the_next_answer_too(tmp_path):
+    with Provider(right) as provider, Child(tmp_path) as child:
+        hear, broken = child.client.on_progress, True
+
+        def listen(event: Event) -> None:
+            hear(event)
+            if event.event == "answered" and broken:
+                raise OSError("cannot send (already closed?)")
+
+        child.client.on_progress = listen
+        first = child.ask(loopback("m", provider.url), "One.", label="1")
+        child.wait("answered", ticket=str(first))
+        broken = False
+        second = child.ask(loopback("m", provider.url), "Two.", label="2")
+        child.wait("answered", ticket=str(second))
+        (defect,) = child.client.defects
+        assert "OSError: cannot send" in defect
+        assert "in listen" in child.log()
+
+
 def test_what_calls_in_flight_can_have_cost_is_spent_when_a_child_dies(tmp_path):
     release = threading.Event()
     reply = Reply(TEXT, before=lambda: release.wait(60))
@@ -294,6 +337,20 @@ def test_what_calls_in_flight_can_have_cost_is_spent_when_a_child_dies(tmp_path)
             assert child.outcome(path) == ("error", "budget")
         release.set()
         assert len(provider.asks) <= 1  # whether it was still sent is a matter of luck
+
+
+def test_programs_that_libraries_run_see_no_key(tmp_path, monkeypatch):
+    """Python runs `uname` when an SDK asks for the platform, with whatever the child has in its environment."""
+    seen, programs = tmp_path / "seen", tmp_path / "bin"
+    programs.mkdir()
+    for name in ("uname", "lsb_release"):
+        (programs / name).write_text(f"#!/bin/sh\nenv >> {seen}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    with Provider(right) as provider, Child(tmp_path) as child:
+        assert child.outcome(child.ask(loopback("m", provider.url), "Do it.")) == ("answer", "")
+    assert "PATH=" in seen.read_text()
+    assert KEY not in seen.read_text()
 
 
 def test_trouble_of_an_earlier_session_is_not_an_answer(shared):
@@ -352,6 +409,63 @@ def test_a_full_disk_loses_no_answer_and_buys_none(tmp_path):
         asked = len(provider.preflights)
         assert child.outcome(child.ask(loopback("other", provider.url), "Cell 9.")) == ("error", "disk_full")
         assert (len(provider.asks), len(provider.preflights)) == (1, asked)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+def test_a_log_on_a_full_disk_costs_no_answer(tmp_path):
+    (tmp_path / "log").symlink_to("/dev/full")
+
+    def answer(ask: Ask) -> Reply:
+        return Reply(TEXT * 200, before=lambda: limit_files(child, 10_000))
+
+    with Provider(answer) as provider, Child(tmp_path, concurrency=1) as child:
+        path = child.ask(priced("m", provider.url), "Do it.")
+        child.wait("waiting", why="disk")
+        limit_files(child, resource.RLIM_INFINITY)
+        assert child.outcome(path) == ("answer", "")
+        assert len(provider.asks) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+def test_an_answer_for_which_there_is_never_room_is_trouble_and_was_paid(tmp_path):
+    (tmp_path / "log").symlink_to("/dev/full")
+
+    def answer(ask: Ask) -> Reply:
+        return Reply(TEXT * 200, before=lambda: limit_files(child, 10_000))
+
+    with Provider(answer) as provider, Child(tmp_path, concurrency=1, patience={"disk_s": 0.0}) as child:
+        paths = [child.ask(priced("m", provider.url), f"Cell {number}.", label=f"{number}") for number in range(2)]
+        assert [child.outcome(path) for path in paths] == [("error", "disk_full")] * 2
+        child.wait("answered", 2, outcome="trouble", cause="disk_full")
+        assert child.told("spend")[-1].spent_usd > 0.004
+        assert len(provider.asks) == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)]
+    if sys.platform != "linux" or os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a disk of its own takes the rights of root")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_disk_without_a_byte_left_loses_no_answer(small_disk):
+    filler = small_disk / "filler"
+
+    def fill() -> None:
+        with suppress(OSError), filler.open("wb", buffering=0) as stream:
+            while True:
+                stream.write(b"x" * 4096)
+
+    with Provider(lambda ask: Reply(TEXT * 200, before=fill)) as provider, Child(small_disk, concurrency=1) as child:
+        path = child.ask(loopback("m", provider.url), "Do it.")
+        child.wait("waiting", why="disk")
+        assert not child.told("answered")
+        filler.unlink()
+        assert child.outcome(path) == ("answer", "")
+        assert (len(provider.asks), sum(provider.sold.values())) == (1, 1)
 
 
 def limit_files(child: Child, size: int) -> None:

@@ -14,6 +14,7 @@ from tests.support.openai_server import OpenAIServer, Reply
 from tests.support.process_tree import command_of, descendants, end, lives, wait_until
 from tests.support.sessions import PROPERTIES, Project
 from tests.support.suites import answer_text
+from tests.support.tiny_engine import closed_port
 
 DEADLY = """\
 import os
@@ -184,6 +185,43 @@ def test_an_interrupt_keeps_what_was_done_and_leaves_nothing_running(
     assert len(list(project.store.glob("generations/*.json"))) == 1
     assert [case.name for case in done.cases if case.properties] == list(done.outcomes)
     assert [case.name for case in done.cases if case.kind == "passed"] == list(done.outcomes)
+
+
+DEAF = """\
+import os
+import signal
+from pathlib import Path
+
+
+def test_stops(files):
+    Path("reached").touch()
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+PATIENT = """\
+from xdist.workermanage import NodeManager
+
+NodeManager.EXIT_TIMEOUT = 600
+"""
+
+
+def test_a_worker_that_hears_nothing_does_not_hold_up_the_end(project: Project) -> None:
+    """Xdist alone would wait longer for it than `interrupt` does."""
+    project.suite.add("000-good/000-deaf", grader=DEAF)
+    (project.root / "conftest.py").write_text(PATIENT, encoding="utf-8")
+    session = project.start("evals", "-n", "1")
+    wait_until((project.root / "reached").exists, "the check runs")
+    assert "not run: 1 cells have no verdict" in interrupt(session, os.kill)
+
+
+def test_an_interrupt_keeps_results_for_a_backend_that_does_not_answer(project: Project, held: Held) -> None:
+    project.env(CONVEX_EVAL_URL=f"http://127.0.0.1:{closed_port()}", CONVEX_AUTH_TOKEN="t")
+    session = project.start("evals", "--models", "gpt-5", "--evals-concurrency", "1", "-n", "2")
+    assert held.asked.wait(120)
+    wait_until(lambda: verdicts(project) > 0, "the first answer is graded")
+    output = interrupt(session, os.kill)
+    assert "Nothing is lost." in output
+    assert "`convex-evals upload" in output
+    assert "--evals-resume" in output
 
 
 def test_a_session_that_is_killed_takes_its_children_with_it(project: Project, held: Held) -> None:

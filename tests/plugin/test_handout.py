@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_convex_evals.handout import HandOut
 from pytest_convex_evals.readiness import Readiness, longest_first
 from pytest_convex_evals.store.durations import read_durations
 from tests.faults.provider import Ask, Provider, Reply
@@ -107,3 +109,38 @@ def test_the_first_answer_is_graded_while_the_others_are_awaited_and_a_failure_m
     assert (done.events[-1]["event"], done.events[-1]["missing"]) == ("run_finished", 2)
     assert "stopping after 1 failures" in done.output
     assert "answers of models: 1 of 3" in done.output
+
+
+class FakeNode:
+    """A worker as xdist shows it; a dead one is still listed until the main thread has heard of its death."""
+
+    shutting_down = False
+    gateway = SimpleNamespace(id="gw")
+
+    def __init__(self, *, dead: bool = False) -> None:
+        self.dead, self.got = dead, list[int]()
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        if self.dead:
+            raise OSError("cannot send (already closed?)")
+        self.got += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_a_cell_that_cannot_be_sent_to_a_dead_worker_goes_to_another() -> None:
+    ready = Readiness([(0.0,)] * 2, waiting=[0, 1])
+    config = SimpleNamespace(getvalue=lambda _: ["2*popen"], getoption=lambda _: None)
+    scheduler = HandOut(config, SimpleNamespace(loadsched=None), lambda: ready)
+    dead, alive = FakeNode(dead=True), FakeNode()
+    for node in (dead, alive):
+        scheduler.add_node(node)
+        scheduler.add_node_collection(node, ["a", "b"])
+    scheduler.schedule()
+    ready.arrived(0)
+    assert (alive.got, scheduler.node2pending[dead]) == ([0], [])
+    ready.arrived(1)
+    assert (ready.ready, scheduler.tests_finished) == (1, False)
+    scheduler.mark_test_complete(alive, 0)
+    assert (alive.got, scheduler.remove_node(dead)) == ([0, 1], None)

@@ -215,6 +215,21 @@ def shop(project: Project) -> Iterator[Shop]:
     shop.provider.close()
 
 
+def test_an_answer_that_killed_its_worker_is_graded_again_without_a_call(project: Project, shop: Shop) -> None:
+    shop.down.clear()
+    grader = project.root / "evals/000-m/000-right/grader.py"
+    good = grader.read_text(encoding="utf-8")
+    grader.write_text("import os\n\n\ndef test_it(files):\n    os._exit(3)\n", encoding="utf-8")
+    dead = project.apart("evals", "-n", "1", "--models", "gpt-5", "-k", "right")
+    assert dead.causes == {"000-right[gpt-5]": "worker_crashed"}
+    grader.write_text(good, encoding="utf-8")
+    project.monkeypatch.delenv("OPENAI_API_KEY")
+    asked = shop.asked
+    project.here("evals", "--evals-regrade", "latest")
+    assert latest(only_run(dead))["000-right"].verdict.outcome == "passed"
+    assert shop.asked == asked
+
+
 def test_models_are_asked_once_and_graded_as_often_as_one_likes(project: Project, shop: Shop) -> None:
     project.here("evals", "--models", "gpt-5")
     assert shop.asked == 3

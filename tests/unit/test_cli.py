@@ -152,8 +152,8 @@ def test_runs_of_an_empty_store(run):
 
 
 def test_runs_are_listed_from_the_newest_on(run):
-    add_run(RUN_ID, PASSED, FAILED)
     add_run("zzzz0000-20240101T000000Z", record(Errored(cause="toolchain", reason="x")), planned=5)
+    add_run(RUN_ID, PASSED, FAILED)
     code, out, _ = run("runs")
     assert code == 0
     assert out == (

@@ -29,6 +29,7 @@ LAYERS = (
         "readiness",
         "rehearsal",
         "worker_status",
+        "workers",
         "worker_side",
         "session",
         "runinfo",

@@ -94,12 +94,22 @@ def test_a_damaged_format_is_refused(content, tmp_path):
 
 
 def test_runs_are_listed_from_the_oldest_to_the_newest(tmp_path):
-    for run_id in ("zzzz0000-20250101T000000Z", "aaaa0000-20250301T000000Z", "mmmm0000-20250201T000000Z"):
+    for run_id in ("zzzz0000-20250101T000000Z", "mmmm0000-20250201T000000Z", "aaaa0000-20250301T000000Z"):
         make_run(tmp_path, run_id)
     (tmp_path / "runs/half-made").mkdir()
     (tmp_path / "runs/file").write_text("")
     assert [run_id[:4] for run_id in list_runs(tmp_path)] == ["zzzz", "mmmm", "aaaa"]
     assert find_run(tmp_path, "latest").startswith("aaaa")
+
+
+def test_the_latest_run_is_the_one_made_last_even_when_the_clock_was_set_back(tmp_path):
+    make_run(tmp_path, "aaaa0000-20250101T000000Z")
+    old = tmp_path / "runs/aaaa0000-20250101T000000Z/run.json"
+    old.write_text("{}")  # as it was made before runs had numbers
+    make_run(tmp_path, "bbbb0000-20260101T000000Z")
+    make_run(tmp_path, "cccc0000-20200101T000000Z")
+    assert [run_id[:4] for run_id in list_runs(tmp_path)] == ["aaaa", "bbbb", "cccc"]
+    assert find_run(tmp_path, "latest").startswith("cccc")
 
 
 def test_a_run_is_found_by_the_start_of_its_id(tmp_path):
