@@ -156,12 +156,9 @@ def _believable(call: Call, said: Said, told: Tokens) -> Tokens:
 
 
 def _most_output(call: Call) -> int:
-    """Tokens that an answer can have: what was asked for, else what the model can."""
+    """Tokens that an answer can have. What was asked for is no bound: not everybody counts reasoning as a part of it."""
     import litellm
 
-    asked = call.parameters.get("max_tokens")
-    if isinstance(asked, int):
-        return asked
     known = map_entry(call.litellm_id.replace("/responses/", "/", 1), litellm.model_cost).get("max_output_tokens")
     return max(known, OUTPUT_LIMIT) if isinstance(known, int) else _MOST_OUTPUT
 

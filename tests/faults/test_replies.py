@@ -171,7 +171,7 @@ def test_an_error_in_a_stream_of_responses_is_the_providers(desk):
     ("usage", "known"),
     [
         ({"prompt_tokens": 10, "completion_tokens": 900_000_000}, (10, None, None)),
-        ({"prompt_tokens": 10, "completion_tokens": 10_001}, (10, None, None)),
+        ({"prompt_tokens": 10, "completion_tokens": 10_001}, (10, 10_001, 10 * 1e-6 + 10_001 * 1e-5)),
         ({"prompt_tokens": 0, "completion_tokens": 0}, (None, None, None)),
         ({"prompt_tokens": 10, "completion_tokens": 5, "cost": 1e8}, (10, 5, None)),
         ({"prompt_tokens": 10, "completion_tokens": 5, "cost": 0.05}, (10, 5, 0.05)),
