@@ -156,7 +156,7 @@ def _believable(call: Call, said: Said, told: Tokens) -> Tokens:
 
 
 def _most_output(call: Call) -> int:
-    """Tokens that an answer can have. What was asked for is no bound: not everybody counts reasoning as a part of it."""
+    """Tokens that an answer can have. What was asked for is no bound: some count reasoning beside it."""
     import litellm
 
     known = map_entry(call.litellm_id.replace("/responses/", "/", 1), litellm.model_cost).get("max_output_tokens")
