@@ -51,7 +51,7 @@ def _start(toolchain: Toolchain, cage: Cage | None, script: Path, inside: str, p
 
 def _runner_ms(toolchain: Toolchain, cage: Cage | None) -> float:
     """From the start of the process to its first message."""
-    script, inside = toolchain.script("runner"), f"{INSIDE}/runner.mjs"
+    script, inside = toolchain.script("runner"), f"{INSIDE}/runner.cjs"
     command = [*_start(toolchain, cage, script, inside, Program(read={inside: script})), "udf"]
     ours, theirs = socket.socketpair()
     with ours, theirs:

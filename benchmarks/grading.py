@@ -20,7 +20,20 @@ from pytest_convex_evals.suite.evals import Eval, load_eval
 
 ROOT = Path(__file__).parent.parent
 _BUN = {"bun": "1.4.4"}
-_CELLS, _MANY, _WARM_REPEATS = 111, 1_000, 12
+_MANY, _WARM_REPEATS = 1_000, 12
+_CATALOGUE = {
+    ("000-fundamentals", "full"): 11,
+    ("001-data_modeling", "full"): 17,
+    ("002-queries", "full"): 28,
+    ("003-mutations", "full"): 10,
+    ("004-actions", "full"): 10,
+    ("005-idioms", "full"): 10,
+    ("006-clients", "full"): 3,
+    ("007-components", "full"): 7,
+    ("007-components", "static"): 15,
+}
+"""How many evals of each category and pipeline the whole suite has: sessions grade copies in these shares."""
+_CELLS = sum(_CATALOGUE.values())
 _WORKERS = "2"
 _TSCONFIG = {
     "compilerOptions": {
@@ -54,20 +67,31 @@ def figures() -> Iterator[str]:
     """Everything in one run, on the evals of the repository that are deployed."""
     adopt_orphans()
     toolchain = ensure_toolchain(_progress)
-    evals = [item for item in map(load_eval, sorted(ROOT.glob("evals/*/*/TASK.txt"))) if item.pipeline == "full"]
+    present = [load_eval(path) for path in sorted(ROOT.glob("evals/*/*/TASK.txt"))]
+    evals = [item for item in present if item.pipeline == "full"]
+    catalogue = _catalogue(present)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         warm_s, warm_cpu = _warm(folder / "warm", evals)
         cold = [_cold(folder / "cold" / item.name, item, toolchain) for item in evals]
         yield f"grading speed-up: {median(one.wall_s for one in cold) / median(warm_s.values()):.0f} x"
         yield f"grading cpu ratio: {sum(one.cpu_s for one in cold) / len(cold) / warm_cpu:.0f} x"
-        session, _ = _session(folder / "suite", evals, _CELLS, ["-n", _WORKERS])
+        session, _ = _session(folder / "suite", catalogue, ["-n", _WORKERS])
         per_cell = session.cpu_s / _CELLS
         cores = len(os.sched_getaffinity(0))
         _progress(f"  {_CELLS} cells: {session.wall_s:.1f} s, {per_cell:.2f} CPU s per cell")
         yield f"grading throughput: {_CELLS / session.wall_s / (cores / per_cell):.2f}"
         yield f"grading wall per cell: {session.wall_s / _CELLS:.2f} s"
-        yield from _long_session(folder / "long", evals)
+        yield from _long_session(folder / "long", catalogue)
+
+
+def _catalogue(present: list[Eval]) -> list[Eval]:
+    """The evals of the repository as often as it takes to have the shares of the whole suite."""
+    found = []
+    for (category, pipeline), count in _CATALOGUE.items():
+        alike = [item for item in present if item.category == category and item.pipeline == pipeline]
+        found += [alike[number % len(alike)] for number in range(count)]
+    return found
 
 
 def _progress(line: str) -> None:
@@ -113,7 +137,7 @@ def _warm(folder: Path, evals: list[Eval]) -> tuple[dict[str, float], float]:
 
 def _lane(folder: Path, evals: list[Eval], each: int) -> tuple[Cost, list[Any]]:
     """A session without workers over several copies of each eval."""
-    return _session(folder, evals, each * len(evals), [])
+    return _session(folder, evals * each, [])
 
 
 def _cold(folder: Path, item: Eval, toolchain: Toolchain) -> Cost:
@@ -163,12 +187,11 @@ def _bun(toolchain: Toolchain) -> Path:
     return found[0]
 
 
-def _suite(folder: Path, evals: list[Eval], cells: int) -> None:
-    """As many evals as there are cells, each a copy of one of ours; no two have the same sources, as in life."""
+def _suite(folder: Path, evals: list[Eval]) -> None:
+    """A copy of each; no two have the same sources, as in life."""
     (folder / "suite").mkdir(parents=True)
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    for number in range(cells):
-        item = evals[number % len(evals)]
+    for number, item in enumerate(evals):
         target = folder / "suite" / f"{number // 12:03}-part" / f"{number:03}-{item.name[4:]}"
         shutil.copytree(item.root, target, ignore=shutil.ignore_patterns("wrong"))
         for path in target.glob("answer/**/*.ts*"):
@@ -176,16 +199,16 @@ def _suite(folder: Path, evals: list[Eval], cells: int) -> None:
                 path.write_text(f"{path.read_text(encoding='utf-8')}// {number}\n", encoding="utf-8")
 
 
-def _session(folder: Path, evals: list[Eval], cells: int, workers: list[str]) -> tuple[Cost, list[Any]]:
-    _suite(folder, evals, cells)
+def _session(folder: Path, evals: list[Eval], workers: list[str]) -> tuple[Cost, list[Any]]:
+    _suite(folder, evals)
     # The references of the copies are analysed first: that happens once per eval, not once per session.
-    _graded(folder / "first", [str(folder / "suite"), "-n", _WORKERS], cells)
-    return _graded(folder / "second", [str(folder / "suite"), *workers], cells)
+    _graded(folder / "first", [str(folder / "suite"), "-n", _WORKERS], len(evals))
+    return _graded(folder / "second", [str(folder / "suite"), *workers], len(evals))
 
 
 def _long_session(folder: Path, evals: list[Eval]) -> Iterator[str]:
     """Many cells: how large the toolchain worker gets, and that nothing is left behind."""
-    _suite(folder, evals, _CELLS)
+    _suite(folder, evals)
     repeats = -(-_MANY // _CELLS)
     before, files = set(family(os.getpid())), _strays()
     arguments = [str(folder / "suite"), "-n", _WORKERS, "--evals-repeats", str(repeats)]

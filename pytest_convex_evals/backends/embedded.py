@@ -27,7 +27,7 @@ _MS = 1000.0
 _CELLS_PER_CORE = 200
 _MEMORY_PER_CORE = 400_000_000
 _NOT_FOUND = "FunctionNotFound"
-_SCRIPT, _PACKAGES, _RELAY = f"{INSIDE}/runner.mjs", f"{INSIDE}/node_modules", f"{INSIDE}/relay"
+_SCRIPT, _PACKAGES, _RELAY = f"{INSIDE}/runner.cjs", f"{INSIDE}/node_modules", f"{INSIDE}/relay"
 _ANY_PACKAGES = "/{packages}"
 """The core puts the folder of the deployment's packages here."""
 _SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes

@@ -6,7 +6,7 @@ import { build } from "esbuild";
 
 const [source, output] = process.argv.slice(2).map((path) => resolve(path));
 const entryPoints = {};
-for (const part of ["child", "core", "gate", "grader", "reach", "runner", "screen", "toolchain", "vitest"]) {
+for (const part of ["child", "core", "gate", "grader", "reach", "screen", "toolchain", "vitest"]) {
   const main = join(source, part, "main.ts");
   if (existsSync(main)) entryPoints[part] = main;
 }
@@ -27,6 +27,21 @@ await build({
   // Large packages stay where they are installed; optional parts of ws are not needed.
   external: ["typescript", "vitest", "vite", "undici", "eslint", "typescript-eslint", "eslint-plugin-react-hooks", "esbuild", "jsdom", "@testing-library/*", "bufferutil", "utf-8-validate"],
   banner: { js: 'import { createRequire as nodeRequire } from "node:module"; const require = nodeRequire(import.meta.url);' },
+});
+
+// Every cell starts runners, and Node starts a plain script faster than a module.
+await build({
+  entryPoints: { runner: join(source, "runner", "main.ts") },
+  outdir: output,
+  outExtension: { ".js": ".cjs" },
+  bundle: true,
+  platform: "node",
+  format: "cjs",
+  target: "node24",
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: "none",
+  logLevel: "warning",
 });
 
 // What graders import, in few files: packages in many pieces are slow to load. The pieces are shared, so that each exists once.

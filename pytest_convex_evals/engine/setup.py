@@ -34,6 +34,7 @@ _PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "NODE_EXTRA_CA_CERTS", "SSL_CERT
 _PASSED_ON_PREFIXES = ("npm_config_", "NPM_CONFIG_")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _INSTALL_S = 900
+_PLAIN_SCRIPTS = {"runner"}
 _CAGED_USER = "65534"
 SNAPSHOT_FLAGS = ("--disallow-code-generation-from-strings", "--no-warnings")
 """Of the screen's snapshot: Node refuses one that was made with other flags of V8 than it is used with."""
@@ -53,7 +54,7 @@ class Toolchain:
 
     def script(self, part: str) -> Path:
         """The bundle of `core`, `runner` or `toolchain`."""
-        return self.dist / f"{part}.mjs"
+        return self.dist / (f"{part}.cjs" if part in _PLAIN_SCRIPTS else f"{part}.mjs")
 
     @property
     def screen_snapshot(self) -> Path | None:

@@ -176,6 +176,7 @@ class HttpFixture:
             for name, value in answer.headers.items():
                 handler.send_header(name, value)
             handler.send_header("Content-Length", str(len(answer.body)))
+            handler.send_header("Connection", "close")
             handler.end_headers()
             if request.method != "HEAD":
                 handler.wfile.write(answer.body)

@@ -42,6 +42,7 @@ class Fixture(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Fixture
+    served = False
 
     def log_message(self, *_: object) -> None:
         pass
@@ -72,6 +73,12 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif self.path == "/plain":
             self.answer(b"plain")
+        elif self.path == "/once":
+            if self.served:
+                self.close_connection = True  # without a word, as a server that was about to close
+                return
+            self.served = True
+            self.answer(b"once")
         else:
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
@@ -177,6 +184,12 @@ def test_bodies_redirects_and_byte_readers(fresh: Core, fixture: Fixture, action
         return [await again.text(), again.url, manual.status, await sent.text(), new TextDecoder().decode(piece), await both.text()];
     """
     assert run(fresh, action, code, fixture.url) == ["plain", f"{fixture.url}/plain", 302, "cba", "pla", "plain"]
+
+
+def test_a_request_never_meets_a_connection_that_its_server_gives_up(fresh: Core, fixture: Fixture, action: str) -> None:
+    code = "const all = []; for (let i = 0; i < 5; i++) all.push(await (await fetch(args)).text()); return all"
+    assert run(fresh, action, code, f"{fixture.url}/once") == ["once"] * 5
+    assert run(fresh, action, code, f"{fixture.url}/once") == ["once"] * 5
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,9 @@ def test_labels_of_timers_end_with_the_call(fresh: Core) -> None:
         "new Response('late').text().then((text) => console.log(text))",
         "crypto.subtle.digest('SHA-256', new Uint8Array(4)).then(() => console.log('late'))",
         "new Blob(['late']).arrayBuffer().then(() => console.log('late'))",
+        "fetch(process.env.CONVEX_CLOUD_URL + '/version').then(() => console.log('late'))",
+        "(await fetch(process.env.CONVEX_CLOUD_URL + '/version')).text().then(() => console.log('late'))",
+        "const { body } = await fetch(process.env.CONVEX_CLOUD_URL + '/version'); (async () => { for await (const _ of body) console.log('late') })()",
     ],
 )
 def test_what_a_call_leaves_under_way_never_speaks_in_another(fresh: Core, late: str) -> None:
@@ -118,6 +121,15 @@ def test_a_context_that_was_left_as_it_was_is_used_again(fresh: Core, kind: str)
     """Seen by the one trace that nobody looks for."""
     code = "const { map } = Array.prototype; map.calls = (map.calls ?? 0) + 1; return map.calls"
     assert [fresh.run(f"p:{kind}", {"code": code}) for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("read", ["await response.text()", "0"], ids=["read", "unread"])
+def test_a_request_that_has_ended_leaves_its_context_to_others(fresh: Core, read: str) -> None:
+    ask = f"const response = await fetch(process.env.CONVEX_CLOUD_URL + '/version'); {read};"
+    code = f"{ask} const {{ map }} = Array.prototype; map.asked = (map.asked ?? 0) + 1; return [response.status, map.asked]"
+    status, first = fresh.run("p:a", {"code": code})
+    assert status == 200
+    assert [fresh.run("p:a", {"code": code}) for _ in range(2)] == [[200, first + 1], [200, first + 2]]
 
 
 def test_calls_at_the_same_time_have_contexts_of_their_own(fresh: Core) -> None:

@@ -85,7 +85,7 @@ def test_nothing_is_left_running(bundler, ending: str) -> None:
     )
     assert core.run("n:f") == 1
     pids = [core_pid(core), *descendants(core_pid(core))]
-    assert sum(any(part.endswith("runner.mjs") for part in command(pid)) for pid in pids) >= 2
+    assert sum(any(part.endswith("runner.cjs") for part in command(pid)) for pid in pids) >= 2
     if ending == "stdin":
         assert core.close() == 0
     elif ending == "shutdown":
@@ -107,7 +107,7 @@ def test_nothing_is_left_running(bundler, ending: str) -> None:
 def test_a_runner_that_dies_is_replaced(fresh: Core) -> None:
     fresh.control("insert", table="t", documents=[{}])
     fresh.run("p:q", {"code": "return 1"})
-    runners = [pid for pid in children(core_pid(fresh)) if any(part.endswith("runner.mjs") for part in command(pid))]
+    runners = [pid for pid in children(core_pid(fresh)) if any(part.endswith("runner.cjs") for part in command(pid))]
     assert runners
     for pid in runners:
         os.kill(pid, signal.SIGKILL)

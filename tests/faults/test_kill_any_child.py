@@ -158,7 +158,7 @@ def test_a_toolchain_worker_that_dies_is_replaced_within_the_cell(bench):
 def test_a_runner_that_is_killed_once_costs_another_attempt_and_no_verdict(bench):
     cell = InBackground(bench, grader=WAITING)
     wait_until_deployed(bench)
-    kill_when_running("runner.mjs")
+    kill_when_running("runner.cjs")
     record = cell.record()
     assert outcome(record) == ("passed", "")
     assert record.attempt in {1, 2}

@@ -94,7 +94,7 @@ def test_a_key_is_seen_by_the_provider_and_by_nobody_else(project: Project, work
     assert session.returncode == 1, output
     assert "4 passed, 1 error" in output
     commands = " ".join(command for _, command in seen)
-    for part in ("pytest_convex_evals.generation.child", "toolchain.mjs", "core.mjs", "runner.mjs"):
+    for part in ("pytest_convex_evals.generation.child", "toolchain.mjs", "core.mjs", "runner.cjs"):
         assert part in commands
     assert len({pid for pid, _ in seen}) >= (6 if workers else 4)
     for (_, command), environment in seen.items():

@@ -60,23 +60,26 @@ def test_the_action_requires_both_arguments(app):
 
 def test_intervals_keep_their_distance(app, clock):
     clock.start("2026-03-04T13:07:20Z")
-    clock.advance(days=3)
+    clock.advance(days=2)
     assert set(gaps(app, "auction lots")) == {timedelta(minutes=90)}
     assert set(gaps(app, "landing board")) == {timedelta(hours=7)}
-    assert len(times(app, "landing board")) >= 10
+    assert len(times(app, "landing board")) >= 6
 
 
 def test_the_gate_lights_follow_the_morning_in_lima(app, clock):
-    clock.start("2026-02-28T00:00:00Z")
-    clock.advance(days=2)
+    clock.start("2026-02-28T08:30:00Z")
+    clock.advance(hours=28)
     clocks = [f"{hour:02}:{minute:02}" for hour in (9, 10, 11) for minute in (0, 20, 40)]
     assert minutes(app, "gate lights") == [f"{day} {time}" for day in ("Sat", "Sun") for time in clocks]
 
 
 def test_the_evening_prices_come_on_weekdays_of_lima(app, clock):
-    clock.start("2026-03-01T00:00:00Z")
-    clock.advance(days=7)
-    assert minutes(app, "evening prices") == [f"{day} 01:15" for day in ("Tue", "Wed", "Thu", "Fri", "Sat")]
+    ran = []
+    for day, hours in ((1, 3), (2, 3), (3, 24), (4, 3), (5, 3), (6, 3), (7, 3)):
+        clock.start(f"2026-03-{day:02}T00:00:00Z")
+        clock.advance(hours=hours)
+        ran += minutes(app, "evening prices")
+    assert ran == [f"{day} 01:15" for day in ("Tue", "Wed", "Thu", "Fri", "Sat")]
 
 
 def test_the_totals_come_when_a_quarter_begins_in_lima(app, clock):

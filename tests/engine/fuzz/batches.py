@@ -83,9 +83,9 @@ class Target:
     """A core whose runner mangles its frames on demand."""
 
     def __init__(self, folder: Path, bundler: Bundler) -> None:
-        script = folder / "runner.mjs"
+        script = folder / "runner.cjs"
         mangler = Path(__file__).with_name("mangler.js").read_text()
-        script.write_text(mangler + (toolchain().core.with_name("runner.mjs")).read_text())
+        script.write_text(mangler + (toolchain().core.with_name("runner.cjs")).read_text())
         self.core = Core("--runner-script", str(script))
         self.host = urlsplit(self.core.url).netloc
         self.body = bundler.body(FILES)

@@ -1,7 +1,6 @@
 // Put before the bundled runner: while a call carries FUZZ<seed>., what the runner writes to the core is mangled by that seed.
-import __fs from "node:fs";
-import __net from "node:net";
-import { syncBuiltinESMExports as __sync } from "node:module";
+const __fs = require("node:fs");
+const __net = require("node:net");
 const __real = { readSync: __fs.readSync, writeSync: __fs.writeSync, write: __net.Socket.prototype.write };
 let __state = 0;
 const __pick = (n) => {
@@ -72,4 +71,3 @@ __net.Socket.prototype.emit = function (name, ...rest) {
   if (name === "data") __look(rest[0].toString());
   return __emit.call(this, name, ...rest);
 };
-__sync();

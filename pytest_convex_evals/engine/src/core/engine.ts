@@ -185,13 +185,18 @@ export class Engine {
 
   private activate(deployment: Deployment): void {
     this.active = deployment;
+    this.warmActions(deployment);
+    this.crons.activate();
+    for (const listener of this.resetListeners) listener();
+  }
+
+  /** Starts what the actions of a deployment run in. */
+  warmActions(deployment: Deployment): void {
     const modules = [...deployment.definitions.values()].flatMap((definition) => [...definition.modules.values()]);
     const hasActions = (node: boolean): boolean =>
       modules.some((module) => (module.environment === "node") === node && (module.httpRoutes !== null || module.functions.some((fn) => fn.kind === "Action")));
     if (hasActions(false)) this.actionRunner.warm();
     if (hasActions(true)) this.nodeRunner.warm();
-    this.crons.activate();
-    for (const listener of this.resetListeners) listener();
   }
 
   /** Called when everything that subscriptions read may have changed. */

@@ -45,7 +45,7 @@ async function main(): Promise<void> {
     own: values.own,
     roomBytes: values["room-bytes"] === undefined ? undefined : Number(values["room-bytes"]),
     runner: {
-      script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.mjs"),
+      script: values["runner-script"] ?? join(dirname(fileURLToPath(import.meta.url)), "runner.cjs"),
       node: process.execPath,
       ...cage,
       heapMegabytes: HEAP_MEGABYTES,

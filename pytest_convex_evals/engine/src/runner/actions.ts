@@ -45,6 +45,8 @@ export class ActionRunner {
   private readonly store = new ModuleStore(new StackMapper());
   private readonly calls = new Map<number, ActionCall>();
   private readonly socket: Socket;
+  /** Frames wait for the end of the turn, and leave together. */
+  private isCorked = false;
   private readonly node: NodeRealm | null;
   private readonly reach = (process.argv[4] ?? "") === "" ? null : new Reach(process.argv[4] as string);
   private reached: Promise<void> | null = null;
@@ -77,8 +79,19 @@ export class ActionRunner {
     return call === undefined ? [...this.calls.values()] : [call];
   }
 
-  /** Returns whether the pipe takes more at once. */
+  /**
+   * Returns whether the pipe takes more at once. What is sent while code runs that does not wait leaves in one write, but for Node
+   * actions, which may end the process.
+   */
   send(header: Record<string, unknown>, payload = ""): boolean {
+    if (!this.isCorked && this.node === null) {
+      this.isCorked = true;
+      this.socket.cork();
+      process.nextTick(() => {
+        this.isCorked = false;
+        this.socket.uncork();
+      });
+    }
     return this.socket.write(encodeFrame(header, payload));
   }
 

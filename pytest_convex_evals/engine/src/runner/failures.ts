@@ -1,8 +1,7 @@
 /** From what JavaScript threw to the error text of the platform: name, message, source-mapped frames, ConvexError data. */
 
-import { SourceMap } from "node:module";
-
 import type { WireError } from "../shared/protocol.js";
+import { BundleMap } from "./sourcemap.js";
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
 export const MODULE_SCHEME = "convex:/";
@@ -12,7 +11,7 @@ export class PlatformError extends Error {}
 
 export class StackMapper {
   private readonly texts = new Map<string, string>();
-  private readonly maps = new Map<string, SourceMap | null>();
+  private readonly maps = new Map<string, BundleMap | null>();
 
   /** `id` is the identifier under which the module was compiled. */
   add(id: string, text: string): void {
@@ -25,15 +24,11 @@ export class StackMapper {
     this.maps.clear();
   }
 
-  private mapOf(id: string): SourceMap | null {
+  private mapOf(id: string): BundleMap | null {
     let map = this.maps.get(id);
     if (map === undefined) {
       const text = this.texts.get(id);
-      try {
-        map = text === undefined ? null : new SourceMap(JSON.parse(text) as ConstructorParameters<typeof SourceMap>[0]);
-      } catch {
-        map = null;
-      }
+      map = text === undefined ? null : BundleMap.parse(text);
       this.maps.set(id, map);
     }
     return map;
@@ -57,11 +52,11 @@ export class StackMapper {
     let file = id.slice(id.indexOf("|") + 1);
     let line = Number(match[4]);
     let column = Number(match[5]);
-    const entry = this.mapOf(id)?.findEntry(line - 1, column - 1);
-    if (entry !== undefined && "originalSource" in entry && typeof entry.originalSource === "string") {
-      file = entry.originalSource;
-      line = entry.originalLine + 1;
-      column = entry.originalColumn;
+    const origin = this.mapOf(id)?.find(line - 1, column - 1) ?? null;
+    if (origin !== null) {
+      file = origin.source;
+      line = origin.line + 1;
+      column = origin.column;
     }
     const name = (match[2] ?? "").replace(/^Module\./, "");
     const asynchronous = match[1] ?? "";

@@ -12,6 +12,8 @@ interface Stored {
   source: string;
   /** Undefined until it was tried; null when the module must be a real one. */
   script: ScriptModule | null | undefined;
+  /** Paths of what the script imports, in its order. */
+  dependencies: readonly string[];
 }
 
 const COMPONENT_PREFIX = "./_componentDeps/";
@@ -26,7 +28,7 @@ export class ModuleStore {
   }
 
   add(def: string, path: string, node: boolean, source: string): void {
-    this.modules.set(ModuleStore.id(def, path, node), { source, script: undefined });
+    this.modules.set(ModuleStore.id(def, path, node), { source, script: undefined, dependencies: [] });
   }
 
   clear(): void {
@@ -88,6 +90,11 @@ function relativeTo(specifier: string, from: string): string {
   return new URL(specifier, `file:///${from}`).pathname.slice(1);
 }
 
+function pathOfImport(specifier: string, from: string): string {
+  if (!specifier.startsWith(".")) throw new PlatformError(`Couldn't find JavaScript module '${specifier}'`);
+  return relativeTo(specifier, from);
+}
+
 /** The path of a module inside its definition. */
 function pathOf(id: string): string {
   return id.slice(id.indexOf("|") + 1);
@@ -129,14 +136,15 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
     if (present !== undefined) return present;
     const stored = store.get(id);
     if (stored === undefined) throw new PlatformError(`Couldn't find JavaScript module '${wanted}'`);
-    if (stored.script === undefined) stored.script = compileScript(stored.source, id, importInCurrentRealm);
+    if (stored.script === undefined) {
+      const compiled = compileScript(stored.source, id, importInCurrentRealm);
+      stored.dependencies = compiled?.imports.map(({ specifier }) => pathOfImport(specifier, wanted)) ?? [];
+      stored.script = compiled;
+    }
     const { script } = stored;
     if (script === null) throw new NeedsModules("not a plain bundle");
     loaded.set(id, null);
-    const dependencies = script.imports.map(({ specifier }) => {
-      if (!specifier.startsWith(".")) throw new PlatformError(`Couldn't find JavaScript module '${specifier}'`);
-      return evaluate(relativeTo(specifier, wanted));
-    });
+    const dependencies = stored.dependencies.map(evaluate);
     let namespace: Record<string, unknown> = {};
     const scope: ModuleScope = {
       exports: (getters) => (namespace = getters as Record<string, unknown>),

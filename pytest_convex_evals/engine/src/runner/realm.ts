@@ -12,13 +12,14 @@ import { Random } from "./random.js";
 import { guardedSubtle } from "./subtle.js";
 
 export type Answer = { value: string; error?: undefined } | { error: string; value?: undefined };
+type Reject = (message: string, data?: string) => void;
 
 /** What a realm needs from the one who runs it. */
 export interface RealmHost {
   /** Current time of the call in milliseconds. */
   now(): number;
   sync(op: string, json: string): Answer;
-  async(op: string, json: string, resolve: (json: string) => void, reject: (message: string, data?: string) => void): void;
+  async(op: string, json: string, resolve: (json: string) => void, reject: Reject): void;
   log(level: string, text: string): void;
   /** Work of the host that will settle a promise of the realm later. */
   pending<T>(work: Promise<T>): Promise<T>;
@@ -83,6 +84,8 @@ export class Realm {
   private readonly functions = new Map<string, ModuleFunction>();
   /** Something was used that may still be at work after the call, or that an inventory does not show. */
   private isSpent = false;
+  /** Requests under way. What is left of a body wakes nobody who does not read it. */
+  private requests = 0;
 
   constructor(
     private start: StartOptions,
@@ -107,7 +110,7 @@ export class Realm {
 
   /** After a call of which nothing can run any more: whether another one would find the realm as this one did. */
   isAsNew(): boolean {
-    if (this.isSpent || !this.inventory.isUntouched()) return false;
+    if (this.isSpent || this.requests > 0 || !this.inventory.isUntouched()) return false;
     this.inside.reset();
     return true;
   }
@@ -131,6 +134,15 @@ export class Realm {
     return made;
   }
 
+  private async request(response: Promise<unknown>): Promise<unknown> {
+    this.requests += 1;
+    try {
+      return await response;
+    } finally {
+      this.requests -= 1;
+    }
+  }
+
   private hostObject(): Record<string, unknown> {
     return {
       foreign: FOREIGN,
@@ -148,7 +160,7 @@ export class Realm {
       logText: (level: string, text: string) => this.print(level, text),
       inspectAll: (args: unknown[]) => args.map((arg) => inspect(arg)).join(" "),
       sync: (op: string, json: string): Answer => (this.importing ? { error: this.importRefusal(op) } : this.host.sync(op, json)),
-      async: (op: string, json: string, resolve: (json: string) => void, reject: (message: string, data?: string) => void) => {
+      async: (op: string, json: string, resolve: (json: string) => void, reject: Reject) => {
         if (this.importing) reject(this.importRefusal(op));
         else this.host.async(op, json, resolve, reject);
       },
@@ -160,7 +172,7 @@ export class Realm {
       },
       fetch: (input: unknown, init: unknown, call: AsyncCall) => {
         if (this.importing) return Promise.reject(this.inside.makeError("fetch() unsupported at import time"));
-        return this.outside((this.host.fetch as NonNullable<RealmHost["fetch"]>)(input, init, call));
+        return this.request((this.host.fetch as NonNullable<RealmHost["fetch"]>)(input, init, call));
       },
       refusal: (what: string) =>
         this.importing ? `${what} unsupported at import time` : `Can't use ${what} in queries and mutations. Please consider using an action. See https://docs.convex.dev/functions/actions for more details.`,

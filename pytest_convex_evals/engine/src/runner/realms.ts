@@ -14,7 +14,7 @@ export interface Opened {
 /** Modules of the usual outline; configs, schemas and auth configs are few and may be of another. */
 const BUNDLES: readonly StartOptions["what"][] = ["query", "mutation", "action", "http", "analyze"];
 /** How many wait for calls; more run at once only seldom. */
-const MOST_IDLE = 8;
+const MOST_IDLE = 16;
 
 let idle: Realm[] = [];
 

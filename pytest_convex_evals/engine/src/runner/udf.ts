@@ -25,9 +25,14 @@ interface Call {
   ahead: Map<string, string[]>;
   /** Promises of the host that will wake the realm. */
   hostWork: number;
+  /** Nobody else wanted to run when it was last heard. */
+  isAlone: boolean;
+  /** Operations that nobody was asked for yet, in their order. */
+  unasked: { id: number; op: string; json: string }[];
   realm: Realm | null;
 }
 
+const NESTED = "1.0/runUdf";
 /** Turns of the event loop granted to host promises when a call has nothing else to wait for. */
 const IDLE_TURNS = 64;
 
@@ -55,6 +60,10 @@ function turn(): void {
 function settle(turns: number): void {
   const call = current;
   let ended: Realm | null = null;
+  if (call !== null && ask(call)) {
+    setImmediate(() => settle(0));
+    return;
+  }
   if (call !== null && call.waiting.size === 0) {
     if (call.hostWork > 0 || (call.state === "running" && turns < IDLE_TURNS)) {
       setImmediate(() => settle(turns + 1));
@@ -90,7 +99,7 @@ function handle(frame: Frame): boolean {
       return false;
     case "start":
       stepOf = header["call"] as number;
-      startCall(header["call"] as number, header as unknown as StartOptions, frame.payload);
+      startCall(header["call"] as number, header["alone"] === true, header as unknown as StartOptions, frame.payload);
       return true;
     case "resolve":
       return resolveSyscall(header, frame.payload);
@@ -102,17 +111,15 @@ function handle(frame: Frame): boolean {
 function resolveSyscall(header: Record<string, unknown>, payload: string): boolean {
   stepOf = header["call"] as number;
   const call = calls.get(stepOf);
-  const waiting = call?.waiting.get(header["id"] as number);
-  if (call === undefined || waiting === undefined) return header["more"] !== true;
+  if (call === undefined || !call.waiting.has(header["id"] as number)) return header["more"] !== true;
   current = call;
-  call.waiting.delete(header["id"] as number);
-  if (header["ok"] === true) waiting.resolve(payload);
-  else waiting.reject(payload, header["data"] as string | undefined);
+  call.isAlone = header["alone"] === true;
+  answered(call, header, header["id"] as number, payload);
   return header["more"] !== true;
 }
 
-function startCall(id: number, start: StartOptions, payload: string): void {
-  const call: Call = { id, start, state: "running", nextSyscall: 0, waiting: new Map(), ahead: new Map(), hostWork: 0, realm: null };
+function startCall(id: number, isAlone: boolean, start: StartOptions, payload: string): void {
+  const call: Call = { id, start, state: "running", nextSyscall: 0, waiting: new Map(), ahead: new Map(), hostWork: 0, isAlone, unasked: [], realm: null };
   calls.set(id, call);
   current = call;
   try {
@@ -163,7 +170,43 @@ type Reject = (message: string, data?: string) => void;
 function asyncSyscall(call: Call, op: string, json: string, resolve: Resolve, reject: Reject): void {
   const id = call.nextSyscall++;
   call.waiting.set(id, { resolve, reject });
-  queue({ t: "syscall", call: call.id, id, op }, json);
+  call.unasked.push({ id, op, json });
+}
+
+/** Asks for what a call wants. Returns whether there was an answer at once, so that its JavaScript goes on. */
+function ask(call: Call): boolean {
+  const { unasked } = call;
+  const [first] = unasked;
+  call.unasked = [];
+  if (call.state === "failed") return false;
+  if (first !== undefined && call.isAlone && unasked.length === 1 && call.waiting.size === 1 && first.op !== NESTED) {
+    const { id, op, json } = first;
+    queue({ t: "now", call: call.id, id, op }, json);
+    const { header, payload } = answerTo("now");
+    // Somebody else wants to run, and it comes with the answers of a later step.
+    if (header["later"] === true) return false;
+    answered(call, header, id, payload);
+    return true;
+  }
+  for (const { id, op, json } of unasked) queue({ t: "syscall", call: call.id, id, op }, json);
+  return false;
+}
+
+function answered(call: Call, header: Record<string, unknown>, id: number, payload: string): void {
+  const waiting = call.waiting.get(id);
+  call.waiting.delete(id);
+  if (header["ok"] === true) waiting?.resolve(payload);
+  else waiting?.reject(payload, header["data"] as string | undefined);
+}
+
+/** Waits for the answer to a question; in between others may be told that their calls are over. */
+function answerTo(question: "now" | "sync"): Frame {
+  flush();
+  for (;;) {
+    const frame = receive();
+    if (frame.header.t === question) return frame;
+    handle(frame);
+  }
 }
 
 /** Streams are told apart by the text of their request. */
@@ -189,8 +232,7 @@ function syncSyscall(call: Call, op: string, json: string): Answer {
     return { value: "true" };
   }
   queue({ t: "sync", call: call.id, op }, json);
-  flush();
-  const frame = receive();
+  const frame = answerTo("sync");
   return frame.header["ok"] === true ? { value: frame.payload } : { error: frame.payload };
 }
 

@@ -13,9 +13,12 @@ export type CoreHeader =
   | { t: "module"; def: string; path: string; node: boolean }
   | { t: "sourceMap"; def: string; path: string; node: boolean }
   | { t: "forget" }
-  | ({ t: "start"; call: number } & StartOptions)
-  | { t: "resolve"; call: number; id: number; ok: boolean; data?: string; more: boolean; now: number }
+  /** `alone`: nobody else wants to run, so that operations may be asked for with `now`. */
+  | ({ t: "start"; call: number; alone: boolean } & StartOptions)
+  | { t: "resolve"; call: number; id: number; ok: boolean; data?: string; more: boolean; alone: boolean; now: number }
   | { t: "sync"; ok: boolean }
+  /** The answer to `now`; `later` when it comes, if at all, as that of a `syscall`. */
+  | { t: "now"; ok: boolean; data?: string; later?: boolean }
   | { t: "drop"; call: number }
   /** The client of an HTTP action has gone, or takes no more of its response. */
   | { t: "gone"; call: number; cut: boolean }
@@ -50,6 +53,8 @@ export type RunnerHeader =
   /** A stream that is not needed any more. */
   | { t: "cleanup"; call: number }
   | { t: "syscall"; call: number; id: number; op: string }
+  /** The same, and JavaScript waits for the answer, which saves the end of the step. */
+  | { t: "now"; call: number; id: number; op: string }
   | { t: "log"; call: number; level: string }
   | { t: "done"; call: number; ok: boolean }
   | { t: "head"; call: number }

@@ -80,8 +80,8 @@ export function checkPageRequest(request: PageRequest): void {
 }
 
 export function readPage(tx: Transaction, plan: Plan, request: PageRequest, codec: CursorCodec): Page {
-  const start = request.cursor === null ? null : codec.decode(request.cursor, plan.fingerprint);
-  const end = request.endCursor === null ? null : codec.decode(request.endCursor, plan.fingerprint);
+  const start = request.cursor === null ? null : codec.decode(request.cursor, plan.fingerprint());
+  const end = request.endCursor === null ? null : codec.decode(request.endCursor, plan.fingerprint());
   const collector = new PageCollector(plan, request, end !== null);
   if (start === "end") return collector.finish(true, request.endCursor, codec, end);
   if (plan.search !== null) return collector.collectSearch(plan.search.run(tx), start, end, request, codec);
@@ -169,13 +169,13 @@ class PageCollector {
       () => true,
     );
     const page = this.finish(ranOff, request.endCursor, codec, end);
-    if (request.endCursor === null && !ranOff) page.continueCursor = codec.encode({ rows: at }, this.plan.fingerprint);
+    if (request.endCursor === null && !ranOff) page.continueCursor = codec.encode({ rows: at }, this.plan.fingerprint());
     page.splitCursor = null;
     return page;
   }
 
   finish(ranOff: boolean, endCursor: string | null, codec: CursorCodec, end: Position | null): Page {
-    const { fingerprint } = this.plan;
+    const fingerprint = this.plan.fingerprint();
     const done = end === null ? ranOff : end === "end";
     const last = this.keys[this.keys.length - 1];
     const position: Position = ranOff || last === undefined ? "end" : { after: last };

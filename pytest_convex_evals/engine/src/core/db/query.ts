@@ -24,8 +24,8 @@ export interface Plan {
   ascending: boolean;
   operators: Operator[];
   search: SearchPlan | null;
-  /** Identifies the query for cursors. */
-  fingerprint: string;
+  /** Identifies the query, for cursors. */
+  fingerprint(): string;
 }
 
 const MAX_OPERATORS = 256;
@@ -42,7 +42,7 @@ export function compileQuery(tx: Transaction, namespace: string, json: unknown):
   const operators = compileOperators(raw?.operators);
   const ascending = source.order !== "desc";
   const order = ascending ? "asc" : "desc";
-  const fingerprint = (fields: readonly string[]): string =>
+  const fingerprint = (fields: readonly string[]) => (): string =>
     createHash("sha256").update(JSON.stringify([{ ...source, order }, raw?.operators, fields])).digest("base64").slice(0, 24);
   if (source.type === "FullTableScan") {
     const table = String(source.tableName);

@@ -18,6 +18,7 @@ import { fullName, resolveAddress, type FunctionPath, type Target } from "./path
 import { asyncSyscall, isBatchedRead, parseArgs, syncSyscall } from "./syscalls.js";
 import { checkKind, notFound, parseArguments, parseResult, validateArguments, validateResult, type Checked } from "./validation.js";
 
+const NESTED = "1.0/runUdf";
 const MAX_BATCH = 16;
 const MAX_DEPTH = 8;
 
@@ -98,6 +99,7 @@ function begin(engine: Engine, context: UdfContext, args: string): Running {
   const handler: StepHandler = {
     budget: root.budget,
     sync: (op, json) => syncSyscall(context, op, json),
+    answer: (id, op, json) => answerNow(engine, context, { id, op, json }),
     log: (level, line) => root.log.add(level, line),
   };
   const begun = engine.udfRunner.begin(
@@ -160,19 +162,41 @@ async function answer(engine: Engine, context: UdfContext, pending: Syscall[]): 
   if (isBatchedRead((batch[0] as Syscall).op)) {
     while (batch.length < MAX_BATCH && pending[0] !== undefined && isBatchedRead(pending[0].op)) batch.push(pending.shift() as Syscall);
   }
-  const resolutions: Resolution[] = [];
   const began = performance.now();
-  for (const { id, op, json } of batch) {
-    try {
-      const payload = op === "1.0/runUdf" ? await nestedCall(engine, context, json) : asyncSyscall(engine, context, op, json);
-      resolutions.push({ id, ok: true, payload });
-    } catch (error) {
-      resolutions.push(rejection(id, error));
-    }
+  if (batch[0]?.op === NESTED) {
+    const resolution = await nested(engine, context, batch[0]);
+    // It pays for its own operations.
+    chargeSystem(context.root.budget, 0);
+    return [resolution];
   }
-  // A nested call pays for its own operations.
-  chargeSystem(context.root.budget, batch[0]?.op === "1.0/runUdf" ? 0 : performance.now() - began);
+  const resolutions = batch.map((syscall) => plain(engine, context, syscall));
+  chargeSystem(context.root.budget, performance.now() - began);
   return resolutions;
+}
+
+/** The answer while JavaScript waits for it; nested calls run JavaScript themselves. */
+function answerNow(engine: Engine, context: UdfContext, syscall: Syscall): Resolution | null {
+  if (syscall.op === NESTED) return null;
+  const began = performance.now();
+  const resolution = plain(engine, context, syscall);
+  chargeSystem(context.root.budget, performance.now() - began);
+  return resolution;
+}
+
+function plain(engine: Engine, context: UdfContext, { id, op, json }: Syscall): Resolution {
+  try {
+    return { id, ok: true, payload: asyncSyscall(engine, context, op, json) };
+  } catch (error) {
+    return rejection(id, error);
+  }
+}
+
+async function nested(engine: Engine, context: UdfContext, { id, json }: Syscall): Promise<Resolution> {
+  try {
+    return { id, ok: true, payload: await nestedCall(engine, context, json) };
+  } catch (error) {
+    return rejection(id, error);
+  }
 }
 
 /** Errors that user code may catch become rejections; all others end the call. */

@@ -1,6 +1,7 @@
 /** `fetch` of actions, made by the core and only to origins that the engine or the grader allows. */
 
 import { connect } from "node:net";
+import type { Agent, buildConnector } from "undici";
 
 import type { Engine } from "../engine.js";
 import { UserError } from "../errors.js";
@@ -63,21 +64,31 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 export function wayTo(engine: Engine, url: string): Fetch | null {
   if (!mayReach(engine, url)) return null;
   const gate = engine.network?.gate ?? null;
-  if (gate === null || isGranted(engine, new URL(url))) return fetch;
+  return askAlone(gate === null || isGranted(engine, new URL(url)) ? {} : { connect: throughGate(gate) });
+}
+
+/** Asks over a connection of its own: one that was used before may be closed by its server just when the next request is on its way. */
+function askAlone(options: Agent.Options): Fetch {
   return async (target, init) => {
-    const { Agent, fetch: fetchBy } = await import("undici");
-    const dispatcher = new Agent({
-      pipelining: 0,
-      connect: ({ port }, callback) => {
-        const socket = connect({ path: gate });
-        socket.once("error", (error) => callback(error, null));
-        socket.once("connect", () => {
-          socket.write(`${port}\n`);
-          callback(null, socket);
-        });
-      },
+    const undici = await import("undici");
+    const agent = new undici.Agent(options);
+    try {
+      return (await undici.fetch(target, { ...(init as object), dispatcher: agent })) as unknown as Response;
+    } finally {
+      // What is under way goes on to its end.
+      void agent.close();
+    }
+  };
+}
+
+function throughGate(gate: string): buildConnector.connector {
+  return ({ port }, callback) => {
+    const socket = connect({ path: gate });
+    socket.once("error", (error) => callback(error, null));
+    socket.once("connect", () => {
+      socket.write(`${port}\n`);
+      callback(null, socket);
     });
-    return (await fetchBy(target, { ...(init as object), dispatcher })) as unknown as Response;
   };
 }
 

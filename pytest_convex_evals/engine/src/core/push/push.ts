@@ -78,6 +78,7 @@ export class Pushes {
       });
       const id = randomUUID();
       this.pending = { id, deployment, env: this.envKey() };
+      this.engine.warmActions(deployment);
       return describePush(this.engine, id, deployment);
     });
   }

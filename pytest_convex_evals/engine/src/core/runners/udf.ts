@@ -49,6 +49,8 @@ export interface StepResult {
 }
 export interface StepHandler {
   sync(op: string, json: string): string;
+  /** The answer to an operation at once; null when it takes others. Throws what ends the call. */
+  answer(id: number, op: string, json: string): Resolution | null;
   log(level: string, text: string): void;
   budget: Budget;
 }
@@ -68,6 +70,10 @@ interface Step {
   resolve(result: StepResult): void;
   reject(error: Error): void;
   startedNs: number;
+  /** Operations that were answered at once. */
+  answered: number;
+  /** What has ended the call although its JavaScript still runs. */
+  failure: Error | null;
 }
 
 /** Contexts that cannot be freed before a runner is replaced in a quiet moment. */
@@ -161,7 +167,7 @@ export class UdfRunner {
     const call = this.nextCall++;
     this.live.add(call);
     const { generation } = this;
-    const first = this.step(call, generation, handler, (process) => process.send({ t: "start", call, ...start }, payload));
+    const first = this.step(call, generation, handler, (process) => process.send({ t: "start", call, alone: this.isAlone, ...start }, payload));
     return { call, generation, first };
   }
 
@@ -174,11 +180,17 @@ export class UdfRunner {
           id: resolution.id,
           ok: resolution.ok,
           more: at < resolutions.length - 1,
+          alone: this.isAlone,
         };
         if (resolution.data !== undefined) header["data"] = resolution.data;
         process.send(header, resolution.payload);
       });
     });
+  }
+
+  /** Nobody waits for the step that runs. */
+  private get isAlone(): boolean {
+    return this.queue.length === 0;
   }
 
   /** The call is over; a process that holds garbage may be replaced once none is left. */
@@ -192,7 +204,7 @@ export class UdfRunner {
 
   private step(call: number, generation: number, handler: StepHandler, send: (process: RunnerProcess) => void): Promise<StepResult> {
     return new Promise((resolve, reject) => {
-      this.queue.push({ call, generation, handler, send, resolve, reject, result: { syscalls: [], done: null }, startedNs: 0 });
+      this.queue.push({ call, generation, handler, send, resolve, reject, result: { syscalls: [], done: null }, startedNs: 0, answered: 0, failure: null });
       this.pump();
     });
   }
@@ -217,7 +229,7 @@ export class UdfRunner {
   private watch(step: Step, process: RunnerProcess, since: number): void {
     setTimeout(() => {
       if (this.active !== step) return;
-      if (process.cpuNs() - step.startedNs + step.handler.budget.usedNs > step.handler.budget.limitNs) {
+      if (usedNs(step, process) + step.handler.budget.usedNs > step.handler.budget.limitNs) {
         this.abandon(step, process, new Terminated(step.handler.budget.message));
       } else if (performance.now() - since > MAX_WALL_MS) {
         this.abandon(step, process, new Terminated(TOO_MANY_OPERATIONS));
@@ -318,8 +330,10 @@ export class UdfRunner {
         step.handler.sync("1.0/queryCleanup", payload);
         break;
       case "syscall":
-        if (step.result.syscalls.length >= MAX_SYSCALLS_PER_STEP) throw new Error("too many system calls in one step");
-        step.result.syscalls.push({ id: Number(header["id"]), op: String(header["op"]), json: payload });
+        this.later(step, Number(header["id"]), String(header["op"]), payload);
+        break;
+      case "now":
+        this.answerNow(process, step, Number(header["id"]), String(header["op"]), payload);
         break;
       case "log":
         step.handler.log(String(header["level"]), payload);
@@ -334,6 +348,28 @@ export class UdfRunner {
       default:
         throw new Error(`unknown message ${header.t}`);
     }
+  }
+
+  private later(step: Step, id: number, op: string, json: string): void {
+    if (step.result.syscalls.length >= MAX_SYSCALLS_PER_STEP) throw new Error("too many system calls in one step");
+    step.result.syscalls.push({ id, op, json });
+  }
+
+  /** Answers at once while nobody else wants to run; the end of a call is told at the end of its step. */
+  private answerNow(process: RunnerProcess, step: Step, id: number, op: string, json: string): void {
+    let found: Resolution | null = null;
+    try {
+      if (this.isAlone && step.failure === null && step.result.syscalls.length === 0) found = step.handler.answer(id, op, json);
+    } catch (error) {
+      step.failure = error as Error;
+    }
+    if (found === null) {
+      if (step.failure === null) this.later(step, id, op, json);
+      process.send({ t: "now", later: true });
+      return;
+    }
+    step.answered += 1;
+    process.send({ t: "now", ok: found.ok, ...(found.data === undefined ? {} : { data: found.data }) }, found.payload);
   }
 
   private answerSync(process: RunnerProcess, step: Step, op: string, json: string): void {
@@ -355,13 +391,19 @@ export class UdfRunner {
   private finishStep(process: RunnerProcess, step: Step): void {
     this.active = null;
     const { budget } = step.handler;
-    budget.usedNs += Math.max(0, process.cpuNs() - step.startedNs - STEP_OVERHEAD_NS);
-    if (budget.usedNs > budget.limitNs) {
+    budget.usedNs += Math.max(0, usedNs(step, process) - STEP_OVERHEAD_NS);
+    const failure = step.failure ?? (budget.usedNs > budget.limitNs ? new Terminated(budget.message) : null);
+    if (failure !== null) {
       process.send({ t: "drop", call: step.call });
-      step.reject(new Terminated(budget.message));
+      step.reject(failure);
     } else step.resolve(step.result);
     this.pump();
   }
+}
+
+/** Processor time of a step without the runner's own part in the operations that were answered at once. */
+function usedNs(step: Step, process: RunnerProcess): number {
+  return process.cpuNs() - step.startedNs - step.answered * STEP_OVERHEAD_NS;
 }
 
 /** Errors come from an untrusted process: only their shape is believed. */
