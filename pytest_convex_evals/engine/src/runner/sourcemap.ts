@@ -83,7 +83,7 @@ export class BundleMap {
         field = 0;
         continue;
       }
-      const digit = DIGITS[code & 127] as number;
+      const digit = DIGITS[code] ?? -1;
       if (digit < 0) throw new Error("not a source map");
       value += (digit & (MORE - 1)) << shift;
       shift += 5;
