@@ -30,7 +30,8 @@ def error(status: int, **more: object) -> Reply:
     return Reply(status=status, error={"message": "said", "type": "t", **more})
 
 
-DATED = "429 until a date"
+DATED = {"429 until a date", "503 until a date"}
+"""The date is now: nobody waits, whatever our own clock says."""
 PASSING: dict[str, tuple[Reply, str]] = {
     "hangs": (Reply(shape="hang"), "provider_timeout"),
     "hangs in mid-stream": (Reply(TEXT, shape="hang_in_stream"), "provider_timeout"),
@@ -54,7 +55,8 @@ PASSING: dict[str, tuple[Reply, str]] = {
     "429": (replace(error(429), headers={"Retry-After": "0.05"}), "rate_limited"),
     "429 in milliseconds": (replace(error(429), headers={"retry-after-ms": "20"}), "rate_limited"),
     "429 without a word": (error(429), "rate_limited"),
-    DATED: (error(429), "rate_limited"),
+    "429 until a date": (error(429), "rate_limited"),
+    "503 until a date": (error(503), "provider_unavailable"),
 }
 """Faults that are worth another attempt."""
 RIGHT: Outcome = ("answer", "")
@@ -89,7 +91,7 @@ AUTHENTICATION, DISK_FULL = ("error", "authentication"), ("error", "disk_full")
 def reply_of(name: str) -> Reply:
     """One whose dates are those of now."""
     reply = PASSING[name][0] if name in PASSING else FINAL[name][0]
-    if name != DATED:
+    if name not in DATED:
         return reply
     reset = datetime.now(UTC).isoformat()
     quota = {"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": reset}

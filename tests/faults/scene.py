@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import threading
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -137,7 +138,8 @@ class Scene:
         if self.session.full.kind == "no room" and self._disk is not None:
             self._disk.free()
         else:
-            limit_files(self.child, resource.RLIM_INFINITY)
+            with suppress(ProcessLookupError):  # a child that ended has other trouble, which is told elsewhere
+                limit_files(self.child, resource.RLIM_INFINITY)
 
 
 def _refusal(key: Key) -> Reply:
