@@ -103,7 +103,7 @@ class Buyer:
                 self._purse.settle(ticket.most_usd, 0.0)
                 lane.leave(answered=False)
                 return Bought(fault=_summed_up(fault, attempts), attempts=tuple(attempts))
-            outcome = await self._attempt(ticket, lane, start, left, tuple(attempts), stop, keep)
+            outcome = await self._attempt(ticket, state, lane, start, left, tuple(attempts), stop, keep)
             if not isinstance(outcome, _Missed):
                 return outcome
             fault = outcome.fault
@@ -133,6 +133,7 @@ class Buyer:
     async def _attempt(
         self,
         ticket: Ticket,
+        state: ModelState,
         lane: Lane,
         start: Start,
         left: float,
@@ -148,6 +149,8 @@ class Buyer:
         try:
             await asyncio.to_thread(self._store.prove_writable)
             await asyncio.shield(self.warm_up())
+            if state.stopped is not None:  # meanwhile
+                raise NotCalledError(state.stopped)
             started, sold = time.monotonic(), True
             result = await self._call(ticket, exchange, left, before)
             if isinstance(result, Bought) and result.generation is not None:

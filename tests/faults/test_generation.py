@@ -25,6 +25,7 @@ from pytest_convex_evals.models.prices import Price
 from pytest_convex_evals.models.registry import Model
 from pytest_convex_evals.records import Errored
 from tests.faults.provider import Ask, Provider, Reply
+from tests.support.disks import limit_files
 from tests.support.generation import KEY, Child, loopback
 from tests.support.process_tree import wait_until
 from tests.support.suites import answer_text
@@ -466,13 +467,6 @@ def test_a_disk_without_a_byte_left_loses_no_answer(small_disk):
         filler.unlink()
         assert child.outcome(path) == ("answer", "")
         assert (len(provider.asks), sum(provider.sold.values())) == (1, 1)
-
-
-def limit_files(child: Child, size: int) -> None:
-    """No file of the child grows beyond this, as on a disk that is full."""
-    pid = child.client._process.pid
-    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
 def test_errors_of_a_store_name_are_no_answers(tmp_path):

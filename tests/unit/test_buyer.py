@@ -14,7 +14,7 @@ from pytest_convex_evals.generation.buyer import Bought, Buyer, ModelState, _Mis
 from pytest_convex_evals.generation.calls import Order
 from pytest_convex_evals.generation.causes import Fault
 from pytest_convex_evals.generation.governor import Governor
-from pytest_convex_evals.generation.lane import Lane
+from pytest_convex_evals.generation.lane import Lane, NotCalledError
 from pytest_convex_evals.generation.patience import Patience
 from pytest_convex_evals.generation.purse import Purse
 from pytest_convex_evals.generation.store import GenerationStore
@@ -22,6 +22,7 @@ from pytest_convex_evals.models.registry import Model
 from pytest_convex_evals.prompts import Prompt
 
 MANY, DOWN = Fault("rate_limited", "too many"), Fault("provider_unavailable", "away")
+REVOKED = Fault("authentication", "revoked")
 PAUSE_S = 0.2
 
 
@@ -46,7 +47,7 @@ def buy(
     """The fault that was left when calls end in these ways, one after the other; None: there is an answer."""
     outcomes = iter([*(_Missed(fault, asked=asked) for fault, asked in faults), Bought()])
 
-    async def attempt(self, ticket, lane, *_):
+    async def attempt(self, ticket, state, lane, *_):
         lane.leave(answered=False)
         return next(outcomes)
 
@@ -89,3 +90,34 @@ def test_nobody_waits_longer_for_a_rate_limit_than_for_a_cell(tmp_path, monkeypa
     left = buy(tmp_path, monkeypatch, [(MANY, PAUSE_S)], patience, preflight=True)
     assert left is not None
     assert left.cause == "rate_limited"
+
+
+def test_a_call_whose_model_was_stopped_while_the_disk_was_tried_is_not_made(tmp_path, monkeypatch):
+    """Meanwhile another call of the model was refused, or has met a full disk."""
+    state, purse, calls = ModelState(), Purse(None), []
+
+    class Slow(GenerationStore):
+        def prove_writable(self) -> None:
+            super().prove_writable()
+            state.stopped = REVOKED
+
+    async def call(self, ticket, *_):
+        calls.append(ticket)
+        return Bought()
+
+    async def nothing(*_: object) -> None:
+        """Nothing is loaded and nothing kept here."""
+
+    monkeypatch.setattr(Buyer, "_call", call)
+    monkeypatch.setattr(Buyer, "warm_up", nothing)
+    order = Order(tmp_path / "answer", Model("m", "M", "P", "openai/m", "K"), Prompt("s", "u"), 1)
+    lane = Lane("P", Governor(1, time.monotonic), purse, 60.0, lambda _: None)
+
+    async def bought() -> Bought:
+        buyer = Buyer({}, Patience(), Slow(tmp_path), purse, lambda _: None, lambda: None)
+        return await buyer.buy(order.ticket(), 1, state, lane, lambda *_: None, nothing)
+
+    with pytest.raises(NotCalledError) as stopped:
+        asyncio.run(bought())
+    assert (stopped.value.fault, calls) == (REVOKED, [])
+    assert (lane.governor.in_flight, purse.reserved, purse.spent, purse.unknown_calls) == (0, 0.0, 0.0, 0)
