@@ -60,3 +60,9 @@ def test_the_end_lets_nobody_wait(together: int) -> None:
 def test_a_path_without_an_answer_is_not_found(http: HttpFixture) -> None:
     assert get(f"{http.url}/other")[0] == 404
     assert [request.path for request in http.requests] == ["/other"]
+
+
+def test_every_connection_ends_with_its_answer_and_says_so(http: HttpFixture) -> None:
+    http.answer("/page", body="here")
+    with urllib.request.urlopen(f"{http.url}/page", timeout=60) as answer:
+        assert answer.headers["Connection"] == "close"
