@@ -3,7 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { compileScript, type ModuleScope } from "#runner/scripts.js";
+import { compileScript as compileOutline, outlineOf, type ModuleScope, type ScriptModule } from "#runner/scripts.js";
+
+function compileScript(source: string, identifier: string, onDynamicImport: () => unknown): ScriptModule | null {
+  const outline = outlineOf(source);
+  return outline === null ? null : compileOutline(outline, identifier, onDynamicImport);
+}
 
 function load(source: string, dependencies: Record<string, unknown>[] = []): Record<string, unknown> | null {
   const compiled = compileScript(source, "convex:/|m.js", () => null);
@@ -84,6 +89,7 @@ test("exports that keep their value are taken", () => {
 test("modules that change their exports or have another outline are left to the module loader", () => {
   for (const source of [
     "let n = 0;\nfunction up() { n++; }\nexport { n, up };\n",
+    "let m = 0, n = 0;\nfunction up() { m\n++n }\nexport { n, up };\n",
     "let n = 0;\nfunction up() { --n; }\nexport { n, up };\n",
     "let n = 0;\nfunction up() { n ??= 1; }\nexport { n, up };\n",
     "let n = 0;\nfunction up() { [n] = [1]; }\nexport { n, up };\n",

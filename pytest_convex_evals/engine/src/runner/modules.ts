@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import vm from "node:vm";
 
 import { MODULE_SCHEME, PlatformError, type StackMapper } from "./failures.js";
-import { compileScript, type ModuleScope, type ScriptModule } from "./scripts.js";
+import { compileScript, outlineOf, type ModuleScope, type Outline, type ScriptModule } from "./scripts.js";
 
 interface Stored {
   source: string;
@@ -16,10 +16,15 @@ interface Stored {
   dependencies: readonly string[];
 }
 
+/** Characters of sources whose outlines are kept. */
+const MOST_OUTLINED = 4_000_000;
 const COMPONENT_PREFIX = "./_componentDeps/";
 
 export class ModuleStore {
   private readonly modules = new Map<string, Stored>();
+  /** By source: what is deployed was analysed a moment ago, under another name. */
+  private outlines = new Map<string, Outline | null>();
+  private outlined = 0;
 
   constructor(readonly mapper: StackMapper) {}
 
@@ -38,6 +43,20 @@ export class ModuleStore {
 
   get(id: string): Stored | undefined {
     return this.modules.get(id);
+  }
+
+  outlineOf(source: string): Outline | null {
+    let outline = this.outlines.get(source);
+    if (outline === undefined) {
+      outline = outlineOf(source);
+      this.outlined += source.length;
+      if (this.outlined > MOST_OUTLINED) {
+        this.outlines = new Map();
+        this.outlined = source.length;
+      }
+      this.outlines.set(source, outline);
+    }
+    return outline;
   }
 
   /** What contexts weigh that Node will not free, because a real module was compiled in them: one each, and more for large sources. */
@@ -137,7 +156,8 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
     const stored = store.get(id);
     if (stored === undefined) throw new PlatformError(`Couldn't find JavaScript module '${wanted}'`);
     if (stored.script === undefined) {
-      const compiled = compileScript(stored.source, id, importInCurrentRealm);
+      const outline = store.outlineOf(stored.source);
+      const compiled = outline === null ? null : compileScript(outline, id, importInCurrentRealm);
       stored.dependencies = compiled?.imports.map(({ specifier }) => pathOfImport(specifier, wanted)) ?? [];
       stored.script = compiled;
     }

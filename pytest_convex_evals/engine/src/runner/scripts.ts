@@ -46,19 +46,23 @@ function parseClause(clause: string): [string, string][] | null {
   return pairs;
 }
 
+const ASSIGNED = new RegExp(`(?<![\\w$.])(${IDENTIFIER})\\s*(?:=(?![=>])|(?:[-+*/%&|^]|\\*\\*|<<|>>>?|\\?\\?|\\|\\||&&)=)`, "g");
+const DECLARED = new RegExp(`(?<![\\w$.])(?:function\\s*\\*?|class)\\s+(${IDENTIFIER})`, "g");
+const STEPPED = [new RegExp(`(?<![\\w$.])(${IDENTIFIER})\\s*(?:\\+\\+|--)`, "g"), new RegExp(`(?:\\+\\+|--)\\s*(${IDENTIFIER})`, "g")];
+const ITERATED = new RegExp(`\\bfor\\s*(?:await\\s*)?\\(\\s*(${IDENTIFIER})\\s+(?:of|in)\\b`, "g");
+const NAMED = new RegExp(`(?<![\\w$.])${IDENTIFIER}`, "g");
+
 /**
- * Whether a top-level binding may be assigned again after its declaration. The bundler gives such bindings names of their own, so a
- * look at the text is enough; where the text is unclear the answer is yes.
+ * Top-level bindings that may be assigned again after their declaration. The bundler gives such bindings names of their own, so a look
+ * at the text is enough; where the text is unclear the answer is yes.
  */
-function isReassigned(source: string, patterns: string, local: string): boolean {
-  const name = local.replaceAll("$", "\\$");
-  const has = (expression: string): boolean => new RegExp(expression).test(source);
-  const assignments = source.match(new RegExp(`(?<![\\w$.])${name}\\s*(?:=(?![=>])|(?:[-+*/%&|^]|\\*\\*|<<|>>>?|\\?\\?|\\|\\||&&)=)`, "g")) ?? [];
-  const isFunctionOrClass = has(`(?<![\\w$.])(?:function\\s*\\*?|class)\\s+${name}(?![\\w$])`);
-  if (assignments.length > (isFunctionOrClass ? 0 : 1)) return true;
-  if (has(`(?<![\\w$.])${name}\\s*(?:\\+\\+|--)|(?:\\+\\+|--)\\s*${name}(?![\\w$])`)) return true;
-  if (has(`\\bfor\\s*(?:await\\s*)?\\(\\s*${name}\\s+(?:of|in)\\b`)) return true;
-  return new RegExp(`(?<![\\w$.])${name}(?![\\w$])`).test(patterns);
+function reassigned(source: string): (local: string) => boolean {
+  const assignments = new Map<string, number>();
+  for (const [, name] of source.matchAll(ASSIGNED)) assignments.set(name as string, (assignments.get(name as string) ?? 0) + 1);
+  const declared = new Set(Array.from(source.matchAll(DECLARED), ([, name]) => name));
+  const changed = new Set<string | undefined>(assignedPatterns(source).match(NAMED));
+  for (const expression of [...STEPPED, ITERATED]) for (const [, name] of source.matchAll(expression)) changed.add(name);
+  return (local) => changed.has(local) || (assignments.get(local) ?? 0) > (declared.has(local) ? 0 : 1);
 }
 
 /** The texts of patterns that are assigned to without being declarations: `[a, b] = …`, `({ a } = …)`, `for ([a] of …)`. */
@@ -96,8 +100,17 @@ function hasTopLevelAwait(body: string): boolean {
   }
 }
 
-/** The module as a script, or null when its outline is not the expected one. */
-export function compileScript(source: string, identifier: string, onDynamicImport: (specifier: string, identifier: string) => unknown): ScriptModule | null {
+/** What is made of the text of a module, whatever its name is. */
+export interface Outline {
+  imports: ScriptImport[];
+  /** What comes before the module in the line in which it begins. */
+  prefix: string;
+  text: string;
+  evaluatesText: boolean;
+}
+
+/** The outline of a module, or null when it is not the expected one. */
+export function outlineOf(source: string): Outline | null {
   let body = source.replace(/\n\/\/# sourceMappingURL=[^\n]*\s*$/, "\n");
   const imports: ScriptImport[] = [];
   let bindings = "";
@@ -116,17 +129,22 @@ export function compileScript(source: string, identifier: string, onDynamicImpor
   const clause = exported === null ? [] : parseClause(exported[2] as string);
   if (clause === null) return null;
   if (exported !== null) body = body.slice(0, exported.index + (exported[1] as string).length);
-  const patterns = assignedPatterns(body);
-  if (clause.some(([local]) => isReassigned(body, patterns, local)) || hasTopLevelAwait(body)) return null;
+  const isReassigned = reassigned(body);
+  if (clause.some(([local]) => isReassigned(local)) || hasTopLevelAwait(body)) return null;
   const getters = clause.map(([local, name]) => `get ${name}(){return ${local}}`).join(",");
   const prefix = `(function(${SCOPE}){"use strict";${SCOPE}.exports({${getters}});${bindings}`;
+  return { imports, prefix, text: `${prefix}${blank}${body}\n})`, evaluatesText: /(?<![\w$.])eval(?![\w$])/.test(body) };
+}
+
+/** The module as a script, or null when it cannot be one. */
+export function compileScript({ imports, prefix, text, evaluatesText }: Outline, identifier: string, onDynamicImport: (specifier: string, identifier: string) => unknown): ScriptModule | null {
   try {
-    const script = new vm.Script(`${prefix}${blank}${body}\n})`, {
+    const script = new vm.Script(text, {
       filename: identifier,
       columnOffset: -prefix.length,
       importModuleDynamically: ((specifier: string) => onDynamicImport(specifier, identifier)) as NonNullable<vm.ScriptOptions["importModuleDynamically"]>,
     });
-    return { script, imports, evaluatesText: /(?<![\w$.])eval(?![\w$])/.test(body) };
+    return { script, imports, evaluatesText };
   } catch {
     return null;
   }
