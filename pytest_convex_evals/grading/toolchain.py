@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_convex_evals.cage.levels import Cage
@@ -33,6 +37,7 @@ class ToolchainWorker:
     def __init__(self, toolchain: Callable[[], Toolchain]) -> None:
         self._toolchain = toolchain
         self._child: LineChild | None = None
+        self._folder: Path | None = None
         self._starting = threading.Lock()
 
     def request(self, op: str, params: dict[str, Any], *, deadline_s: float) -> Any:
@@ -71,7 +76,10 @@ class ToolchainWorker:
         # What it reads was submitted: it may be made to use as much as it can get.
         limited = Cage("node", toolchain.node, toolchain.folder).prefix(Program(limits=_LIMITS))
         child = LineChild(
-            [*limited, str(toolchain.node), _YOUNG_HEAP, str(toolchain.script("toolchain")), str(_MEMORY_MB)],
+            [
+                *[*limited, str(toolchain.node), _YOUNG_HEAP, str(toolchain.script("toolchain"))],
+                *[str(_MEMORY_MB), *self._own_folder()],
+            ],
             cwd=toolchain.folder,
             environment={},
             name="the toolchain worker",
@@ -80,6 +88,18 @@ class ToolchainWorker:
         )
         child.greeting(_START_S)
         return child
+
+    def _own_folder(self) -> list[str]:
+        """Where it keeps replicas of projects; it works without."""
+        self._remove_folder()
+        with suppress(OSError):
+            self._folder = Path(tempfile.mkdtemp(prefix="convex-evals-toolchain-"))
+        return [] if self._folder is None else [str(self._folder)]
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     def _give_up(self, child: LineChild | None) -> None:
         """End this one; another thread may have started the next."""
@@ -91,3 +111,4 @@ class ToolchainWorker:
     def close(self) -> None:
         """End the process and whatever it started."""
         self._give_up(self._child)
+        self._remove_folder()

@@ -16,11 +16,12 @@ import pytest
 from pytest_convex_evals.suite.evals import load_eval
 from pytest_convex_evals.suite.wrong import load_wrong, wrong_slugs
 
-from .support.push_projects import ACCEPTED, LEFT_TO_THE_CLI, PLAIN, REFUSED, with_convex
+from .support.push_projects import ACCEPTED, LEFT_TO_THE_CLI, PLAIN, REFUSED, SERVER, with_convex
 from .support.two_ways import Outcome, TwoWays
 
 REPOSITORY = Path(__file__).parents[2]
 WHOLE = os.environ.get("DIFFERENTIAL") == "1"
+OFTEN = ("components of the project", "http, crons and auth", "unresolved import", "throws at import")
 OLDER = ("1.31.2", "1.41.0")
 EVERY_MINOR = (
     *("1.31.0", "1.31.7", "1.32.0", "1.33.1", "1.34.1", "1.35.1", "1.36.1", "1.37.0", "1.38.0", "1.39.1"),
@@ -72,6 +73,24 @@ def test_each_version_pushes_as_its_own_cli_does(version: str, two_ways: TwoWays
     names = [*ACCEPTED, *REFUSED] if WHOLE else ["schema and functions", "unresolved import"]
     for name in names:
         agreed(two_ways.push(with_convex({**ACCEPTED, **REFUSED}[name], version)))
+
+
+@pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED] if WHOLE else OFTEN)
+def test_a_project_of_the_same_names_is_the_same_when_it_was_built_before(name: str, two_ways: TwoWays):
+    project = {**ACCEPTED, **REFUSED}[name]
+    for number in range(3):
+        agreed(two_ways.push(with_convex({path: _marked(path, text, number) for path, text in project.items()})))
+    assert list(two_ways.replicas().iterdir())
+
+
+def test_a_package_that_is_no_module_is_bundled_alike_every_time(two_ways: TwoWays):
+    for number in range(3):
+        source = f'{SERVER} import Socket from "ws"; export const kind = query({{ handler: async () => typeof Socket }});'
+        assert agreed(two_ways.push(with_convex({"convex/socket.ts": f"{source} // {number}"}))).accepted
+
+
+def _marked(path: str, text: str, number: int) -> str:
+    return f"{text}\n// {number}\n" if path.endswith((".ts", ".tsx", ".js")) else text
 
 
 def test_a_component_from_a_package_is_the_same_when_it_is_pushed_again(two_ways: TwoWays):

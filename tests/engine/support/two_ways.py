@@ -108,6 +108,12 @@ class TwoWays:
         assert isinstance(push, str), push
         return push
 
+    def replicas(self) -> Path:
+        """Where the worker keeps what it builds again."""
+        folder = self.tools.worker._folder
+        assert folder is not None
+        return folder
+
     def _bench(self, way: str, files: Mapping[str, str]) -> Bench:
         folder = self._root / f"{self._count:03}-{way:6}".replace(" ", "_")
         bench = Bench(None, None, folder, self.tools)  # type: ignore[arg-type]

@@ -3,8 +3,8 @@
  *
  * A request `{"id", "op", "params"}` is answered by `{"id", "ok"}` or `{"id", "error": {"code", "message"}}`.
  * The first line says that the worker is ready. Submitted code is parsed here and never evaluated. Requests are handled one after
- * the other. The worker ends when its stdin closes, and after an answer when it uses more megabytes of memory than its argument
- * says; nothing but answers may reach stdout.
+ * the other. The worker ends when its stdin closes, and after an answer when it uses more megabytes of memory than its first argument
+ * says. The second one is a folder of its own, which whoever started it removes. Nothing but answers may reach stdout.
  */
 import { createInterface } from "node:readline";
 import { setFlagsFromString } from "node:v8";
@@ -69,3 +69,5 @@ for await (const line of createInterface({ input: process.stdin, crlfDelay: Infi
   collectGivenUp();
   if (process.memoryUsage.rss() > most) process.exit(0);
 }
+// Contexts of esbuild would keep the process alive.
+process.exit(0);

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BuildFailure, BuildOptions, BuildResult, Plugin, PluginBuild } from "esbuild";
 
+import { Contexts } from "./contexts.js";
 import { load } from "./loader.js";
 import { Memo } from "./memo.js";
 import { readOutside, toldOutside } from "./reads.js";
@@ -19,8 +20,8 @@ const GOGC = "400";
 
 type Esbuild = typeof import("esbuild");
 
-/** Loads esbuild for one CLI; what the service prints gets its place among what the CLI prints. */
-export function loadEsbuild(real: NodeJS.Require, stage: Stage): Partial<Esbuild> {
+/** Loads esbuild for one CLI; what the service prints gets its place among what the CLI prints. `folder` is for replicas of projects. */
+export function loadEsbuild(real: NodeJS.Require, stage: Stage, folder: string | undefined): Partial<Esbuild> {
   const script = real.resolve("esbuild");
   const log = openNameless();
   const memo = new Memo();
@@ -30,13 +31,14 @@ export function loadEsbuild(real: NodeJS.Require, stage: Stage): Partial<Esbuild
     globals: {},
     modules: { child_process: () => ({ ...childProcess, spawn }) },
   }) as Esbuild;
+  const contexts = new Contexts(esbuild, folder);
   const build = async (options: BuildOptions): Promise<BuildResult> => {
     // esbuild remembers the folder in which it was loaded.
     const here = { absWorkingDir: process.cwd(), ...options, plugins: (options.plugins ?? []).map(asked) };
     // The CLI does not get at such a file where it is caged, and messages would show what stands in it.
     const outside = (): Promise<BuildResult> => stage.give(new Unfit("outside", "the sources name a file outside the project"));
     try {
-      const result = await memo.build(here, here.absWorkingDir, () => esbuild.build(here));
+      const result = await memo.build(here, here.absWorkingDir, (set) => contexts.build(here, here.absWorkingDir, set));
       return readOutside(result, here.absWorkingDir) || toldOutside(result, here.absWorkingDir) ? await outside() : result;
     } catch (error) {
       const { errors, warnings } = error as Partial<BuildFailure>;

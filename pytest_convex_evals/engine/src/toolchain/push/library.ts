@@ -38,6 +38,8 @@ export interface Library {
 
 const NAMES = ["runPush", "WatchContext", "Crash", "readProjectConfig", "showSpinner", "stopSpinner", "warnedUnknownKeys"];
 const LAST_STATEMENT = /^void main\d*\(\);$/gm;
+/** A folder of this process, for replicas of projects. */
+const FOLDER = process.argv[3];
 const REPORT = "/api/deploy2/report_push_completed";
 
 const bySet = new Map<string, Library>();
@@ -74,7 +76,7 @@ function create(cli: Cli, source: string): Library {
       "node:zlib": () => packing,
       process: () => stage.process,
       "node:process": () => stage.process,
-      esbuild: (real) => (esbuild ??= loadEsbuild(real, stage)),
+      esbuild: (real) => (esbuild ??= loadEsbuild(real, stage, FOLDER && realpathSync(FOLDER))),
       prettier: loadPrettier,
     },
   }) as Functions;

@@ -35,16 +35,16 @@ export class Memo {
   constructor(private readonly mostBytes = MOST_BYTES) {}
 
   /** The result for these options in this folder, from an earlier build where one will do. */
-  async build(options: BuildOptions, folder: string, run: () => Promise<BuildResult>): Promise<BuildResult> {
+  async build(options: BuildOptions, folder: string, run: (set: string) => Promise<BuildResult>): Promise<BuildResult> {
     const set = dirname(realpathSync.native(join(folder, "node_modules")));
     const paths = pathsOf(options);
     const isFree = paths !== undefined && isFreeOfProject(paths, options, folder, set);
     const layout = isFree ? "" : layoutOf(folder);
-    if (paths === undefined || layout === undefined) return await run();
+    if (paths === undefined || layout === undefined) return await run(set);
     const key = keyOf(options, folder, set) + layout;
     const found = this.find(key, folder);
     if (found !== undefined) return moved(found, folder);
-    const result = await run();
+    const result = await run(set);
     const read = isClean(result) ? contentsRead(result, folder, set) : undefined;
     if (read !== undefined && !(isFree && read.size > 0)) this.keep(key, folder, read, result);
     return result;
