@@ -106,11 +106,13 @@ class Stage:
         return Screen(self)
 
     def blank(self) -> None:
-        """Take down what is on the screen; a child that does not do that is ended."""
+        """Take down what is on the screen; a child that does not do that, or has no memory left, is ended."""
         if (child := self.showing()) is not None:
             try:
-                child.request("clear", {})
+                is_spent = child.request("clear", {})
             except (AssertionError, Trouble):
+                is_spent = True
+            if is_spent:
                 self.close()
 
     def child(self) -> ScreenChild:

@@ -36,6 +36,8 @@ ANSWER_S = 30.0
 LIFE_CPU_S = 120
 """Processor time of a child; it ends by itself even when nobody is left to end it."""
 HEAP_MB = 512
+_HEAP_AT_FIRST_MB = 128
+"""In use before the heap is searched for the first time; a search takes as long as a check, and few cells need one."""
 MAX_ANSWER = 4 * 2**20
 _STDERR_KEPT = 8_000
 _LOOK_S = 0.25
@@ -77,6 +79,7 @@ class ScreenChild:
             "--permission",
             *SNAPSHOT_FLAGS,
             f"--max-old-space-size={HEAP_MB}",
+            f"--initial-old-space-size={_HEAP_AT_FIRST_MB}",
             *entry,
             *([_RELAY] if relay is not None else []),
         ]
