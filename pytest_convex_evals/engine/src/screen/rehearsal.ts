@@ -1,4 +1,6 @@
 /** A page of ours, shown and used once at set-up, so that what every page needs is compiled in the snapshot. */
+import { startupSnapshot } from "node:v8";
+
 import { byRole, seen, userOf } from "./acts.js";
 import { JSDOM } from "./packages.js";
 import { visibleText } from "./text.js";
@@ -19,4 +21,19 @@ export function rehearse(): void {
   body.replaceChildren(window.document.createElement("div"));
   body.dispatchEvent(new window.Event("click", { bubbles: true }));
   window.close();
+  // Once its last events are over.
+  startupSnapshot.addSerializeCallback(() => strip(window));
+}
+
+/** The styles of a browser, which are parsed once, keep the window they were parsed for; of that, no page needs anything. */
+function strip(held: object): void {
+  for (const key of Object.getOwnPropertySymbols(held)) {
+    const value: unknown = Reflect.getOwnPropertyDescriptor(held, key)?.value;
+    if (typeof value === "object" && value !== null) strip(value);
+  }
+  for (const key of Object.getOwnPropertyNames(held)) {
+    const value: unknown = Reflect.getOwnPropertyDescriptor(held, key)?.value;
+    if (typeof value === "function" && /^CSS/.test(key)) strip((value as { prototype: object }).prototype);
+    Reflect.deleteProperty(held, key);
+  }
 }
