@@ -16,6 +16,9 @@ export function rehearse(): void {
   const { body } = window.document;
   visibleText(body);
   for (const role of ROLES) for (const element of byRole(body, role, null)) seen(element, role);
+  // Styles of its own make a page slower to look at.
+  window.document.head.append(Object.assign(window.document.createElement("style"), { textContent: "li { color: red }" }));
+  byRole(body, "listitem", null);
   byRole(body, "button", { text: "Go" });
   userOf(body);
   body.replaceChildren(window.document.createElement("div"));

@@ -8,6 +8,7 @@ export interface Subject {
   localName: string;
   getAttributeNames(): string[];
   ownerDocument: { activeElement: unknown };
+  parentElement: Subject | null;
 }
 
 /** What the last part of a selector, the one about the element itself, asks for; each of it must hold. */
@@ -19,6 +20,8 @@ interface Part {
   generated: boolean;
   /** One of each list must hold, too. */
   lists: readonly (readonly Part[])[];
+  /** An element that it must be in. */
+  within: Part | undefined;
 }
 
 const MOST_LENGTH = 5_000;
@@ -30,7 +33,7 @@ const ATTRIBUTE = /\[([a-z][a-z-]*)(?:[~^$*|]?=(?:"[^"\\\n]*"|[a-z0-9_-]+)(?: i)
 const KEY = /[#.][a-z_][a-z0-9_-]*/iy;
 const PSEUDO = /:(is|not|where)\(|:dir\((?:ltr|rtl)\)|::?[a-z-]+(?![a-z(-])/iy;
 const BESIDE = /\s*[>+~]\s*|\s+(?![\s,)]|$)/y;
-const ANY: Part = { name: undefined, attributes: [], focused: false, generated: false, lists: [] };
+const ANY: Part = { name: undefined, attributes: [], focused: false, generated: false, lists: [], within: undefined };
 /** What these ask for. The rest of those that are known asks for something that is not looked at. */
 const ASKS: Readonly<Record<string, Partial<Part>>> = {
   ":link": { attributes: ["href"] },
@@ -58,18 +61,26 @@ export function cannotMatch(selector: string, element: Subject): boolean {
     if (kept.size < MOST_KEPT) kept.set(selector, parts);
   }
   if (parts === undefined) return false;
-  const name = element.localName.toLowerCase();
-  let names: string[] | undefined;
-  const has = (wanted: string): boolean => {
-    names ??= element.getAttributeNames().map((attribute) => attribute.toLowerCase());
-    return names.some((attribute) => attribute === wanted || attribute.endsWith(`:${wanted}`));
-  };
-  const fits = (part: Part): boolean =>
-    (part.name === undefined || part.name === name) &&
-    part.attributes.every(has) &&
+  return !parts.some((part) => fits(element, part));
+}
+
+function fits(element: Subject, part: Part): boolean {
+  return (
+    (part.name === undefined || part.name === element.localName.toLowerCase()) &&
+    part.attributes.every((name) => has(element, name)) &&
     (!part.focused || element.ownerDocument.activeElement === element) &&
-    part.lists.every((list) => list.some(fits));
-  return !parts.some(fits);
+    part.lists.every((list) => list.some((one) => fits(element, one))) &&
+    (part.within === undefined || isWithin(element, part.within))
+  );
+}
+
+function has(element: Subject, wanted: string): boolean {
+  return element.getAttributeNames().some((name) => name.toLowerCase() === wanted || name.toLowerCase().endsWith(`:${wanted}`));
+}
+
+function isWithin(element: Subject, part: Part): boolean {
+  for (let outer = element.parentElement; outer !== null; outer = outer.parentElement) if (fits(outer, part)) return true;
+  return false;
 }
 
 /** What one of its last parts must ask for; nothing when there is something in it that is not understood. */
@@ -98,10 +109,11 @@ class Reader {
     do {
       this.take(BLANK);
       let part = this.compound(depth);
-      while (this.take(BESIDE) !== undefined) {
+      for (let beside = this.take(BESIDE); beside !== undefined; beside = this.take(BESIDE)) {
         // What stands beside something that is no element is not a selector.
         if (part.generated) throw new Unknown();
-        part = this.compound(depth);
+        const within: Part | undefined = /[+~]/.test(beside[0]) ? part.within : part;
+        part = { ...this.compound(depth), within };
       }
       parts.push(part);
       this.take(BLANK);
@@ -140,7 +152,7 @@ class Reader {
       generated ||= word.startsWith("::");
     }
     if (this.at === begun) throw new Unknown();
-    return { name: name === "*" ? undefined : name, attributes, focused, generated, lists };
+    return { name: name === "*" ? undefined : name, attributes, focused, generated, lists, within: undefined };
   }
 
   private take(pattern: RegExp): RegExpExecArray | undefined {

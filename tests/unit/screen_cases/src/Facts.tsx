@@ -7,6 +7,7 @@ const SELECTORS = [
   "linearGradient", "h1.x", "#here", ":link", ":focus-visible", ":autofill", "[HREF]", "main li", "li + li",
   ":is(ul, ol) :is(li, p)", ":where(main) > .gone", "li:not(:first-child, .gone)", "[popover]:popover-open",
   "ul>li[hidden] , main   ~ p", "a[href=\"#x\"]::before", "[viewBox]", "[viewbox]", ":dir(ltr)", "label input", ":root",
+  "p li", "ul > p, table td", "tr > td", "svg a", "ul + label", "div li + li", "main ~ li", "main li + li", "body > * > main h1",
 ];
 const WRONG = [
   "li:is(", "li >", "> li", "li, ", "li:nonsense", "::before li", "li[", "li[x=]", "li::before p", ":is()x", "li::x", "*li",
