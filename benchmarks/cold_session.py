@@ -33,7 +33,8 @@ class Cell:
     def __init__(self) -> None:
         item = load_eval(Path(os.environ["COLD_TASK"]))
         folder = Path(os.environ["COLD_FOLDER"])
-        self.tools = Tools(ensure_toolchain, toolchain_root())
+        # Nothing of the slow way is caged: its backends have no way out of a cage, which a screen would need.
+        self.tools = Tools(ensure_toolchain, toolchain_root(), sandbox="node")
         self.seconds: dict[str, float] = {}
         self._reference = self._deploy(folder / "reference", "convex dev (reference)")
         self.found = Reference(self._reference.schema(), self._reference.functions())

@@ -1,8 +1,10 @@
 // Bundles the Node part: node build.mjs SOURCE_FOLDER OUTPUT_FOLDER, run from a folder that holds node_modules.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { STATUS_CODES, maxHeaderSize } from "node:http";
 import { join, resolve } from "node:path";
 import { build } from "esbuild";
+
+import { slim } from "./slim.mjs";
 
 const [source, output] = process.argv.slice(2).map((path) => resolve(path));
 const entryPoints = {};
@@ -69,11 +71,6 @@ const standIns = new Map([
   ["node:http", { STATUS_CODES, maxHeaderSize }],
   ["node:http2", { constants: {} }],
 ]);
-// Where jsdom matches a selector, and what it answers when a look at the name is enough.
-const matchers = [
-  [/nodes.Element-impl\.js$/, "  matches(selectors) {\n", "if (cannotMatch(selectors, this)) return false;"],
-  [/computed-style\.js$/, "function matches(selectorText, elementImpl) {\n", "if (cannotMatch(selectorText, elementImpl)) return { match: false };"],
-];
 if (entryPoints.screen !== undefined) {
   await build({
     entryPoints: { screen: entryPoints.screen },
@@ -107,19 +104,7 @@ if (entryPoints.screen !== undefined) {
           }));
         },
       },
-      {
-        name: "quick-matches",
-        setup({ onLoad }) {
-          const from = `const { cannotMatch } = require(${JSON.stringify(join(source, "screen", "selectors.ts"))});\n`;
-          for (const [filter, head, quick] of matchers) {
-            onLoad({ filter }, ({ path }) => {
-              const [before, after, ...more] = readFileSync(path, "utf8").split(head);
-              if (after === undefined || more.length > 0) throw new Error(`${path} matches selectors in another way now`);
-              return { contents: `${from}${before}${head}${quick}\n${after}` };
-            });
-          }
-        },
-      },
+      slim(join(source, "screen", "selectors.ts")),
     ],
   });
 }

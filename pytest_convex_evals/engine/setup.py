@@ -133,10 +133,15 @@ def _packages_hash(node: Path) -> str:
 
 def _sources_hash() -> str:
     total = hashlib.sha256()
-    for path in [ENGINE / "build.mjs", *sorted((ENGINE / "src").rglob("*.ts"))]:
+    for path in [*_build_scripts(), *sorted((ENGINE / "src").rglob("*.ts"))]:
         total.update(f"{path.relative_to(ENGINE).as_posix()}\0".encode())
         total.update(path.read_bytes())
     return total.hexdigest()[:16]
+
+
+def _build_scripts() -> list[Path]:
+    """Ours that make the bundles: `build.mjs`, and what it imports."""
+    return sorted(ENGINE.glob("*.mjs"))
 
 
 @contextmanager
@@ -159,7 +164,7 @@ def _whole_or_absent(target: Path) -> Iterator[Path]:
 
 def _install(node: Path, folder: Path) -> None:
     with _whole_or_absent(folder) as partial:
-        for name in (*PACKAGE_FILES, "build.mjs"):
+        for name in PACKAGE_FILES:
             shutil.copy(ENGINE / name, partial / name)
         arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         _run("the npm packages could not be installed", [*npm_command(node), *arguments], partial, node, _NETWORK)
@@ -167,8 +172,9 @@ def _install(node: Path, folder: Path) -> None:
 
 def _bundle(node: Path, folder: Path, dist: Path) -> None:
     with _whole_or_absent(dist) as partial:
-        # A fresh copy: the script must see the packages beside it, and belongs to the sources, not to them.
-        shutil.copy(ENGINE / "build.mjs", folder / "build.mjs")
+        # Fresh copies: the scripts must see the packages beside them, and belong to the sources, not to them.
+        for script in _build_scripts():
+            shutil.copy(script, folder / script.name)
         command = [str(node), "build.mjs", str(ENGINE / "src"), str(partial)]
         remedy = "run `convex-evals setup --force`; if that does not help, reinstall the package"
         _run("the engine could not be bundled", command, folder, node, remedy)

@@ -74,11 +74,11 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """The program of a component."""
+class Program:
+    """A script of a component."""
 
     source: str
-    digest: str
+    name: str
     """What a child that has the program already knows it by."""
 
 
@@ -97,7 +97,7 @@ class Stage:
     """What components run in."""
     start: Callable[[Path | None], ScreenChild] | None = None
     """Gives a child that has run nothing yet; None to start one when it is needed."""
-    _bundles: dict[tuple[str, str], Bundle] = field(default_factory=dict)
+    _bundles: dict[tuple[str, str], list[Program]] = field(default_factory=dict)
     _child: ScreenChild | None = None
 
     def screen(self) -> Screen:
@@ -106,11 +106,13 @@ class Stage:
         return Screen(self)
 
     def blank(self) -> None:
-        """Take down what is on the screen; a child that does not do that is ended."""
+        """Take down what is on the screen; a child that does not do that, or has no memory left, is ended."""
         if (child := self.showing()) is not None:
             try:
-                child.request("clear", {})
+                is_spent = child.request("clear", {})
             except (AssertionError, Trouble):
+                is_spent = True
+            if is_spent:
                 self.close()
 
     def child(self) -> ScreenChild:
@@ -125,11 +127,11 @@ class Stage:
         """The process with what was rendered, also when it has died since; None when there is none."""
         return self._child if self._child is not None and self._child.used and not self._child.closed else None
 
-    def bundle(self, path: str, export: str) -> Bundle:
-        """The program of a component; one that cannot be bundled fails the check."""
+    def bundle(self, path: str, export: str) -> list[Program]:
+        """The programs of a component, in the order they run in; one that cannot be bundled fails the check."""
         known = self._bundles.get((path, export))
         if known is None:
-            out = self.folder / f"screen-{len(self._bundles)}.js"
+            out = self.folder / f"screen-{len(self._bundles)}"
             params = {
                 "project": str(self.project),
                 "toolchain": str(self.toolchain.folder),
@@ -137,11 +139,11 @@ class Stage:
                 "exportName": export,
                 "out": str(out),
             }
-            errors = self.worker.request("bundleClient", params, deadline_s=BUNDLE_S)["errors"]
-            if errors:
-                raise AssertionError(f"{path} cannot be bundled:\n" + "\n".join(errors))
-            program = out.read_bytes()
-            known = Bundle(program.decode(), hashlib.sha256(program).hexdigest())
+            found = self.worker.request("bundleClient", params, deadline_s=BUNDLE_S)
+            if found["errors"]:
+                raise AssertionError(f"{path} cannot be bundled:\n" + "\n".join(found["errors"]))
+            scripts = [Path(script).read_bytes() for script in found["scripts"]]
+            known = [Program(script.decode(), hashlib.sha256(script).hexdigest()) for script in scripts]
             self._bundles[path, export] = known
         return known
 
@@ -163,22 +165,23 @@ class Screen:
     ) -> None:
         """Mount a component; offline, the deployment does not answer before `go_online`."""
         child = self._stage.child()  # it starts while the bundle is made
-        bundle = self._stage.bundle(path, export)
+        programs = self._stage.bundle(path, export)
         backend = self._stage.backend
         ports = [port for url in (backend.url, backend.site_url) if (port := urlsplit(url).port) is not None]
         mode = {"MODE": "development", "NODE_ENV": "development", "BASE_URL": "/"}
         child.start()
         thrown = self._ask(
             "render",
-            program=bundle.digest,
-            source=None if bundle.digest in child.programs else bundle.source,
+            programs=[
+                {"name": one.name, "source": None if one.name in child.programs else one.source} for one in programs
+            ],
             url=backend.url,
             ports=ports,
             props=dict(props or {}),
             environment=mode | dict.fromkeys(_VARIABLES, backend.url),
             online=online,
         )
-        child.programs.add(bundle.digest)
+        child.programs.update(one.name for one in programs)
         if thrown:
             raise AssertionError(f"{path} failed to render: {'; '.join(map(str, thrown))}")
 

@@ -24,6 +24,7 @@ NEEDED = {
     "pytest_convex_evals/engine/package-lock.json",
     "pytest_convex_evals/engine/.npmrc",
     "pytest_convex_evals/engine/build.mjs",
+    "pytest_convex_evals/engine/slim.mjs",
     "pytest_convex_evals/engine/src/toolchain/main.ts",
     "pytest_convex_evals/scores/backend/package-lock.json",
     "pytest_convex_evals/scores/backend/convex/schema.ts",

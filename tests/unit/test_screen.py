@@ -31,6 +31,52 @@ def test_named_exports_and_props(show):
     assert show(source, export="Hello", props={"name": "Ada"}).text() == "Hello Ada"
 
 
+def test_there_is_one_react_however_it_is_imported(show, stage):
+    screen = show(
+        'import { useState } from "react";\nimport * as all from "react";\nimport React from "react";\n'
+        'import * as found from "../node_modules/react/index.js";\nimport { flushSync } from "react-dom";\n'
+        "export default () => <p>{String([all.useState, React.useState, (found as any).useState].every((f) => f === "
+        "useState) && typeof flushSync === 'function' && (all as any).useNothing === undefined)}</p>;\n"
+    )
+    assert screen.text() == "true"
+    assert [len(programs) for programs in stage._bundles.values()] == [2]
+
+
+def test_submissions_with_the_same_packages_share_the_program_of_react(show, stage):
+    shared, owns = [], []
+    for word in ("one", "two"):
+        assert show(f"export default () => <p>{word}</p>;").text() == word
+        ((first, second),) = stage._bundles.values()
+        shared.append(first.name)
+        owns.append(second.source)
+    assert shared[0] == shared[1]
+    assert [word in own for own in owns for word in ('"one"', '"two"')] == [True, False, False, True]
+    assert "react_stack_bottom_frame" not in owns[0]
+
+
+def test_a_react_that_is_a_module_is_bundled_where_it_is_imported(tools, tmp_path):
+    folder = tmp_path / "project"
+    packages = {
+        "react": "export const createElement = () => null; export const version = 'mine'; export default {};",
+        "react-dom": "export const flushSync = (run) => run();",
+        "convex": "export const ConvexProvider = 1; export class ConvexReactClient {}",
+    }
+    for name, source in packages.items():
+        home = folder / "node_modules" / name
+        home.mkdir(parents=True)
+        for file in ("index.js", "client.js", "react.js", "jsx-runtime.js"):
+            (home / file).write_text(source + "export const createRoot = 1; export const jsx = 1;", encoding="utf-8")
+        (home / "package.json").write_text('{"type": "module", "main": "index.js"}', encoding="utf-8")
+    (folder / "App.tsx").write_text('import { version } from "react"; export default () => version;', encoding="utf-8")
+    stage = Stage(tools.toolchain(), tools.worker, folder, tmp_path, NOBODY, tools.cage())
+    (program,) = stage.bundle("App.tsx", "default")
+    assert "mine" in program.source
+    (folder / "App.tsx").write_text('import { missing } from "react"; export default () => missing;', encoding="utf-8")
+    stage._bundles.clear()
+    with pytest.raises(AssertionError, match=r'No matching export in ".*react/index.js" for import "missing"'):
+        stage.bundle("App.tsx", "default")
+
+
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [
@@ -72,6 +118,33 @@ def test_a_form_is_used_by_its_labels(stage):
     assert screen.errors == []
     with pytest.raises(AssertionError, match='there is no button called "Missing"'):
         screen.click("Missing", seconds=0.1)
+
+
+HIDDEN = """
+export default ({ sheet }: { sheet: string }) => (
+  <main>
+    <style>{sheet}</style>
+    <ul><li>seen</li><li hidden>no</li><li style={{ display: "none" }}>no</li><li style={{ color: "red" }}>seen</li></ul>
+    <div aria-hidden="true"><ul><li>no</li></ul></div><div aria-hidden="false"><ul><li>seen</li></ul></div>
+    <div style={{ visibility: "hidden" }}><ul><li>no</li><li style={{ visibility: "visible" }}>seen</li></ul></div>
+    <dialog><ul><li>no</li></ul></dialog><dialog open><ul><li>seen</li></ul></dialog>
+    <template><ul><li>no</li></ul></template><section><ol><li>seen</li></ol></section><article hidden><li>no</li></article>
+    <div popover="auto"><li>seen</li></div><x-own><li>seen</li></x-own><details><summary>more</summary><li>seen</li></details>
+    <input type="hidden" role="listitem" /><input type="HIDDEN" role="listitem" /><input role="listitem" />
+    <div ref={(at) => { if (at) at.innerHTML = "<nobr><li>seen</li></nobr>"; }} />
+    <svg><g role="listitem">seen</g></svg><table><tbody hidden><tr role="listitem"><td>no</td></tr></tbody></table>
+  </main>
+);
+"""
+
+
+def test_hidden_parts_are_hidden_with_and_without_style_sheets(show):
+    """A document without sheets is looked at in a quicker way."""
+    unstyled = HIDDEN.replace("    <style>{sheet}</style>\n", "")
+    plain = show(unstyled).texts(role="listitem")
+    assert plain == show(HIDDEN, props={"sheet": ".x { color: red }"}).texts(role="listitem")
+    assert (plain.count("seen"), plain.count("no")) == (10, 0)
+    assert show(HIDDEN, props={"sheet": "main { display: none }"}).texts(role="listitem") == []
 
 
 def test_a_wait_in_vain_shows_what_can_be_read(show):

@@ -48,6 +48,8 @@ def test_a_page_that_sleeps_is_ended(show, monkeypatch):
 def test_a_page_that_eats_memory_fails_the_check(show, code):
     with pytest.raises(AssertionError, match=r"took its process down|failed to render: RangeError"):
         show(f"{code}\nexport default () => null;")
+    rows = "Array.from({ length: 5_000 }, (_, n) => <p key={n}>{n}</p>)"
+    assert show(f"export default () => <>{{{rows}}}</>;").text().endswith("4999")
 
 
 def test_a_page_that_is_too_big_fails_the_check(show):

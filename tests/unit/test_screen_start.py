@@ -1,7 +1,6 @@
 """How screens start: from a snapshot or from the script, ahead of need or when needed, and always the same page."""
 
 # ruff: noqa: F811 - fixtures are imported
-import json
 import shutil
 
 import pytest
@@ -15,47 +14,11 @@ ROLES = [
     *("heading", "list", "listitem", "button", "textbox", "checkbox"),
     *("combobox", "option", "link", "img", "row", "cell"),
 ]
-SELECTORS = [
-    *("li", "LI", "ul, ol", "li,p", "p[hidden]", "p:not([hidden])", 'input[type="checkbox" i]', "input:not([type])"),
-    *("ul li", "ul > li", "li:first-child", ":not(li)", "[role~=row]", "*", "svg", "a[href]", "A , li", "li::before"),
-    *("path", "linearGradient", "h1.x", "#here"),
-]
-PAGE = """
-import { useEffect, useState } from "react";
-
-function Facts() {
-  const [facts, setFacts] = useState("");
-  useEffect(() => {
-    const all = [...document.querySelectorAll("*")];
-    const matched = SELECTORS.map((s) => `${s}: ${all.flatMap((e, n) => (e.matches(s) ? [n] : [])).join(" ")}`);
-    const styles = all.map((e) => [e.localName, getComputedStyle(e).display, getComputedStyle(e).visibility].join(" "));
-    const kinds = [Headers, Request, Response, FormData, TextDecoder, AbortController].map((kind) => kind.name);
-    const words = [new TextDecoder("utf-16le").decode(new Uint8Array([104, 0, 105, 0])), typeof SharedArrayBuffer];
-    setFacts([...matched, ...styles, ...kinds, ...words, "done"].join(" | "));
-  }, []);
-  return <pre>{facts}</pre>;
-}
-
-export default () => (
-  <main>
-    <style>{".gone { display: none } .unseen { visibility: hidden }"}</style>
-    <h1 className="x" id="here">Title</h1>
-    <ul><li>one</li><li hidden>two</li><li className="gone">three</li><li className="unseen">four</li></ul>
-    <label>Name <input /></label><input type="checkbox" aria-label="yes" /><button disabled>Go</button>
-    <select aria-label="size"><option>big</option></select><a href="#x">link</a><img alt="picture" />
-    <table><tbody><tr><td>cell</td></tr></tbody></table><div role="row">like a row</div><p hidden>hidden</p>
-    <svg><linearGradient id="g" /><a href="#y">drawn</a><path d="" /></svg>
-    <Facts />
-  </main>
-);
-"""
 
 
-def seen_on(stage: Stage, project) -> list[object]:
-    source = PAGE.replace("SELECTORS", json.dumps(SELECTORS))
-    (project / "src" / "Start.tsx").write_text(source, encoding="utf-8")
+def seen_on(stage: Stage) -> list[object]:
     screen = stage.screen()
-    screen.render("src/Start.tsx", online=False)
+    screen.render("src/Facts.tsx", online=False)
     screen.wait_for_text("done")
     return [screen.text(), *(screen.elements(role=role) for role in ROLES), screen.errors]
 
@@ -68,7 +31,7 @@ def test_a_screen_from_the_snapshot_shows_what_one_from_the_script_shows(tools, 
     assert bare.screen_snapshot is None
     other = Stage(bare, tools.worker, project, tmp_path, NOBODY, tools.cage())
     try:
-        assert seen_on(stage, project) == seen_on(other, project)
+        assert seen_on(stage) == seen_on(other)
     finally:
         other.close()
 

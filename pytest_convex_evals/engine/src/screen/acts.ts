@@ -1,6 +1,7 @@
 /** Finding and doing things as a user does, by Testing Library. */
 import { computeAccessibleName, userEvent, within, type Matcher, type Query, type User } from "./packages.js";
 import { Refusal } from "./protocol.js";
+import { isReachable } from "./reachable.js";
 import { lineOf } from "./text.js";
 
 /** How a name is asked for: the exact text, or a regular expression. */
@@ -32,7 +33,8 @@ export function userOf(body: HTMLElement): User {
 
 export function byRole(body: HTMLElement, role: string, name: Name | null): HTMLElement[] {
   const wanted = matcher(name);
-  return (within(body).queryAllByRole as Query)(role, wanted === undefined ? {} : { name: wanted });
+  const found = (within(body).queryAllByRole as Query)(role, { hidden: true, ...(wanted === undefined ? {} : { name: wanted }) });
+  return found.filter(isReachable);
 }
 
 /** A field by its label, its placeholder or its accessible name, whichever finds it first. */

@@ -15,6 +15,9 @@ import { lineOf, visibleText } from "./text.js";
 
 const MOST_HTML = 256 * 1024;
 
+/** Bytes that a page may leave to be collected; near the limit of the process even our own work fails. */
+const MOST_LEFT = 400 * 1024 * 1024;
+
 const stage = new Stage();
 const nameIn = (params: Record<string, unknown>): Name | null => (params.name ?? null) as Name | null;
 const found = (params: Record<string, unknown>): HTMLElement[] => byRole(stage.body, String(params.role), nameIn(params));
@@ -29,7 +32,13 @@ const operations: ReadonlyMap<string, Operation> = new Map<string, Operation>([
       return stage.errors;
     },
   ],
-  ["clear", () => stage.clear()],
+  [
+    "clear",
+    () => {
+      stage.clear();
+      return isSpent();
+    },
+  ],
   ["text", () => visibleText(stage.body)],
   ["texts", (params) => found(params).map(lineOf)],
   ["elements", (params) => found(params).map((element) => seen(element, String(params.role)))],
@@ -54,6 +63,11 @@ const operations: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     async (params) => userOf(stage.body).selectOptions(fieldOf(stage.body, nameIn(params)), String(params.option)),
   ],
 ]);
+
+function isSpent(): boolean {
+  const { heapTotal, external } = process.memoryUsage();
+  return heapTotal + external > MOST_LEFT;
+}
 
 /** `[FOLDER]`: of the sockets that lead out of the cage. */
 function main(): void {

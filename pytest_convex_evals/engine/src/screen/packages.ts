@@ -11,7 +11,7 @@ export interface VirtualConsole {
 }
 
 export type Matcher = string | RegExp;
-export type Query = (value: Matcher, options?: { name?: Matcher; exact?: boolean }) => HTMLElement[];
+export type Query = (value: Matcher, options?: { name?: Matcher; exact?: boolean; hidden?: boolean }) => HTMLElement[];
 
 export interface User {
   click(element: Element): Promise<void>;
@@ -25,7 +25,10 @@ export const { JSDOM, VirtualConsole } = require("jsdom") as {
   JSDOM: new (html: string, options: Record<string, unknown>) => Dom;
   VirtualConsole: new () => VirtualConsole;
 };
-export const { within } = require("@testing-library/dom") as { within(element: Element): Record<string, Query> };
+export const { isInaccessible, within } = require("@testing-library/dom") as {
+  isInaccessible(element: Element): boolean;
+  within(element: Element): Record<string, Query>;
+};
 export const { computeAccessibleName } = require("dom-accessibility-api") as {
   computeAccessibleName(element: Element): string;
 };

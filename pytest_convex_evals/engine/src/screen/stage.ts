@@ -16,11 +16,15 @@ const CLASSES = [
   "ReadableStream", "TransformStream", "WritableStream", "structuredClone",
 ] as const; // prettier-ignore
 
-export interface Play {
-  /** The name of the bundled program. */
-  program: string;
-  /** Its source, the first time. */
+interface Program {
+  name: string;
+  /** The first time. */
   source: string | null;
+}
+
+export interface Play {
+  /** What the page is made of, in the order it runs in. */
+  programs: Program[];
   url: string;
   /** Ports of the deployment. */
   ports: number[];
@@ -66,7 +70,7 @@ export class Stage {
     dom.window[ENVIRONMENT] = dom.window.JSON.parse(JSON.stringify(play.environment));
     const props: unknown = dom.window.JSON.parse(JSON.stringify(play.props));
     try {
-      this.programOf(play).runInContext(context);
+      for (const program of play.programs) this.compiled(program).runInContext(context);
       const mount = dom.window[MOUNT] as Mount;
       delete dom.window[MOUNT];
       const container = dom.window.document.getElementById("root") as HTMLElement;
@@ -115,12 +119,12 @@ export class Stage {
   }
 
   /** Compiled once; every window runs it afresh. */
-  private programOf({ program, source }: Play): Script {
-    const known = this.programs.get(program);
+  private compiled({ name, source }: Program): Script {
+    const known = this.programs.get(name);
     if (known !== undefined) return known;
-    if (source === null) throw new Refusal("unknown_program", `there is no program ${program}`);
+    if (source === null) throw new Refusal("unknown_program", `there is no program ${name}`);
     const made = new Script(source, { filename: "app.js" });
-    this.programs.set(program, made);
+    this.programs.set(name, made);
     return made;
   }
 

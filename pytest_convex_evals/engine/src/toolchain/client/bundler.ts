@@ -1,6 +1,6 @@
 /**
- * Builds that share what esbuild knows of the packages: React and the Convex client are most of every bundle and always the same, and
- * a context of esbuild parses again only files whose content changed.
+ * Builds that share what esbuild knows of the packages: they are most of every bundle and always the same, and a context of esbuild
+ * parses again only files whose content changed. React is not even printed again: it is a script of its own.
  *
  * One context per set of packages and way to write JSX; what belongs to one submission comes from the build that is under way.
  */
@@ -8,8 +8,9 @@ import { realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { BuildContext, BuildOptions, Plugin } from "esbuild";
 
-import { ENVIRONMENT } from "./entry.js";
 import { onlyInside, ownNames, withoutAssets, type Submission } from "./guard.js";
+import { settings } from "./settings.js";
+import { askForShared, SharedScripts } from "./shared.js";
 
 export interface Wanted extends Submission {
   /** The program to begin with; it imports from the root of the project. */
@@ -17,10 +18,16 @@ export interface Wanted extends Submission {
   jsxImportSource: string | undefined;
 }
 
+/** What a page is made of. */
+export interface Scripts {
+  /** Runs first; nothing when the page needs none. */
+  shared: Uint8Array | undefined;
+  own: Uint8Array;
+}
+
 const ENTRY = "screen-entry";
 /** Builds until a context is given up: it remembers files of every project it has seen. */
 const MOST_BUILDS = 50;
-const MOST_ERRORS = 20;
 
 /** The folder that names in messages are relative to: that of the packages, or the project when it has none. */
 export function workingFolder(root: string): string {
@@ -32,17 +39,30 @@ export function workingFolder(root: string): string {
 }
 
 export class Bundler {
+  private readonly shared = new SharedScripts();
   private current: Wanted | undefined;
+  /** Shared files that the build under way asked for; nothing while it shares none. */
+  private asked: Set<string> | undefined;
   private key = "";
   private builds = 0;
   private context: BuildContext | undefined;
   private last: Promise<unknown> = Promise.resolve();
 
-  /** The script; one build at a time, because all of them share a context. */
-  bundle(wanted: Wanted): Promise<Uint8Array> {
-    const made = this.last.then(() => this.build(wanted));
+  /** The scripts; one build at a time, because all of them share a context. */
+  bundle(wanted: Wanted): Promise<Scripts> {
+    const made = this.last.then(() => this.both(wanted));
     this.last = made.catch(() => undefined);
     return made;
+  }
+
+  private async both(wanted: Wanted): Promise<Scripts> {
+    const asked = (this.asked = new Set());
+    const own = await this.build(wanted);
+    if (asked.size === 0) return { shared: undefined, own };
+    const shared = await this.shared.script(workingFolder(wanted.root), asked, wanted);
+    if (shared !== undefined) return { shared, own };
+    this.asked = undefined;
+    return { shared: undefined, own: await this.build(wanted) };
   }
 
   private async build(wanted: Wanted): Promise<Uint8Array> {
@@ -77,32 +97,11 @@ export class Bundler {
       return this.current;
     };
     return {
+      ...settings(folder),
       entryPoints: [ENTRY],
-      absWorkingDir: folder,
       outfile: "screen.js",
-      write: false,
-      bundle: true,
-      format: "iife",
-      platform: "browser",
-      target: "es2022",
-      charset: "utf8",
-      jsx: "automatic",
       ...(jsxImportSource === undefined ? {} : { jsxImportSource }),
-      mainFields: ["browser", "module", "main"],
-      conditions: ["module", "browser"],
-      define: {
-        "process.env.NODE_ENV": '"development"',
-        "process.env": ENVIRONMENT,
-        "import.meta.env": ENVIRONMENT,
-        "import.meta.hot": "undefined",
-        "import.meta.url": '"http://localhost/"',
-      },
-      // Given, so that a tsconfig of the submission is not read; its names for its own files are kept.
-      tsconfigRaw: { compilerOptions: { target: "esnext", useDefineForClassFields: true } },
-      plugins: [entryOf(now), withoutAssets, ownNames(now), onlyInside(now)],
-      legalComments: "none",
-      logLevel: "silent",
-      logLimit: MOST_ERRORS,
+      plugins: [entryOf(now), withoutAssets, ownNames(now), askForShared(folder, () => this.asked), onlyInside(now)],
     };
   }
 }

@@ -1,8 +1,9 @@
 /** The program around a submitted component: what it imports comes from the submission's own packages. */
 
-/** Global names that the screen and the bundle share. */
+/** Global names that the screen and the scripts of a page share. */
 export const ENVIRONMENT = "__screenEnvironment";
 export const MOUNT = "__screenMount";
+export const PACKAGES = "__screenPackages";
 
 /** Puts a function on the window that mounts the component in a container, below a Convex provider. */
 export function entrySource(entry: string, exportName: string): string {

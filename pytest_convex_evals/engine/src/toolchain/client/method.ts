@@ -1,4 +1,4 @@
-/** Method `bundleClient`: one script of a submitted component and all it imports. Nothing of it is evaluated. */
+/** Method `bundleClient`: scripts of a submitted component and all it imports. Nothing of it is evaluated. */
 import { realpathSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Message } from "esbuild";
@@ -8,9 +8,11 @@ import { RequestError } from "../request.js";
 import { Bundler, workingFolder } from "./bundler.js";
 import { entrySource } from "./entry.js";
 
-/** What is wrong with the submission; empty when the script was written. */
 export interface Bundled {
+  /** What is wrong with the submission; empty when the scripts were written. */
   errors: string[];
+  /** The files with the scripts, in the order they run in. */
+  scripts: string[];
 }
 
 interface BundleParams {
@@ -33,19 +35,25 @@ function read(params: unknown): BundleParams {
   return { project, toolchain, entry, exportName, out } as BundleParams;
 }
 
-/** Bundle `entry` of the project into `out`. */
+/** Bundle `entry` of the project into files whose names begin with `out`. */
 export async function bundleClient(params: unknown): Promise<Bundled> {
   const { project, toolchain, entry, exportName, out } = read(params);
   const root = realpathSync(project);
   const { paths = {}, baseUrl, jsxImportSource } = compilerOptions(root, toolchain);
   try {
     const source = entrySource(entry, exportName);
-    writeFileSync(out, await bundler.bundle({ root, paths, base: baseUrl ?? root, entry: source, jsxImportSource }));
-    return { errors: [] };
+    const { shared, own } = await bundler.bundle({ root, paths, base: baseUrl ?? root, entry: source, jsxImportSource });
+    const scripts: string[] = [];
+    for (const [name, script] of [[`${out}.shared.js`, shared], [`${out}.js`, own]] as const) {
+      if (script === undefined) continue;
+      writeFileSync(name, script);
+      scripts.push(name);
+    }
+    return { errors: [], scripts };
   } catch (error) {
     const { errors } = error as { errors?: Message[] };
     if (!Array.isArray(errors) || errors.length === 0) throw error;
-    return { errors: errors.slice(0, MOST).map((message) => described(message, root)) };
+    return { errors: errors.slice(0, MOST).map((message) => described(message, root)), scripts: [] };
   }
 }
 
