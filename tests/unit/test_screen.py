@@ -124,12 +124,15 @@ HIDDEN = """
 export default ({ sheet }: { sheet: string }) => (
   <main>
     <style>{sheet}</style>
-    <ul><li>seen</li><li hidden>no</li><li style={{ display: "none" }}>no</li><li style={{ color: "red" }}>seen</li></ul>
+    <ul><li>seen</li><li hidden>no</li><li style={{ display: "none" }}>no</li><li style={{ color: "red" }}>seen</li>
+    </ul>
     <div aria-hidden="true"><ul><li>no</li></ul></div><div aria-hidden="false"><ul><li>seen</li></ul></div>
     <div style={{ visibility: "hidden" }}><ul><li>no</li><li style={{ visibility: "visible" }}>seen</li></ul></div>
     <dialog><ul><li>no</li></ul></dialog><dialog open><ul><li>seen</li></ul></dialog>
-    <template><ul><li>no</li></ul></template><section><ol><li>seen</li></ol></section><article hidden><li>no</li></article>
-    <div popover="auto"><li>seen</li></div><x-own><li>seen</li></x-own><details><summary>more</summary><li>seen</li></details>
+    <template><ul><li>no</li></ul></template><section><ol><li>seen</li></ol></section>
+    <article hidden><li>no</li></article>
+    <div popover="auto"><li>seen</li></div><x-own><li>seen</li></x-own>
+    <details><summary>more</summary><li>seen</li></details>
     <input type="hidden" role="listitem" /><input type="HIDDEN" role="listitem" /><input role="listitem" />
     <div ref={(at) => { if (at) at.innerHTML = "<nobr><li>seen</li></nobr>"; }} />
     <svg><g role="listitem">seen</g></svg><table><tbody hidden><tr role="listitem"><td>no</td></tr></tbody></table>
