@@ -186,7 +186,9 @@ def test_bodies_redirects_and_byte_readers(fresh: Core, fixture: Fixture, action
     assert run(fresh, action, code, fixture.url) == ["plain", f"{fixture.url}/plain", 302, "cba", "pla", "plain"]
 
 
-def test_a_request_never_meets_a_connection_that_its_server_gives_up(fresh: Core, fixture: Fixture, action: str) -> None:
+def test_a_request_never_meets_a_connection_that_its_server_gives_up(
+    fresh: Core, fixture: Fixture, action: str
+) -> None:
     code = "const all = []; for (let i = 0; i < 5; i++) all.push(await (await fetch(args)).text()); return all"
     assert run(fresh, action, code, f"{fixture.url}/once") == ["once"] * 5
     assert run(fresh, action, code, f"{fixture.url}/once") == ["once"] * 5
