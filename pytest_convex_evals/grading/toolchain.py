@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pytest_convex_evals.engine.setup import Toolchain
 
 _START_S = 30.0
-_YOUNG_HEAP = "--max-semi-space-size=64"
-"""Type checking makes much garbage; with Node's default a fifth of the time goes into collecting it."""
+_NODE_FLAGS = ("--max-semi-space-size=32", "--initial-old-space-size=700", "--no-turbofan")
+"""Type checking makes much garbage; with Node's default a fifth of the time goes into collecting it. The worker itself
+knows when much of what is old is garbage; V8 would mark the heap in other threads again and again as it grows. There,
+too, TurboFan works as long as the worker lives, on code that is hardly faster than what Maglev makes of it."""
 _MEMORY_MB = 800
 """A worker that uses more ends after its answer."""
 _LIMITS = Limits(memory=4096 * MB, open_files=4096)
@@ -77,7 +79,7 @@ class ToolchainWorker:
         limited = Cage("node", toolchain.node, toolchain.folder).prefix(Program(limits=_LIMITS))
         child = LineChild(
             [
-                *[*limited, str(toolchain.node), _YOUNG_HEAP, str(toolchain.script("toolchain"))],
+                *[*limited, str(toolchain.node), *_NODE_FLAGS, str(toolchain.script("toolchain"))],
                 *[str(_MEMORY_MB), *self._own_folder()],
             ],
             cwd=toolchain.folder,

@@ -87,6 +87,18 @@ def test_close_ends_the_process_and_may_be_called_twice(real):
     assert not is_running(pid)
 
 
+def test_the_folder_of_a_worker_goes_with_it(real):
+    real.request("sources", FILES, deadline_s=60)
+    first = real._folder
+    os.kill(real._child.process.pid, signal.SIGKILL)
+    real._child.process.wait()
+    real.request("sources", FILES, deadline_s=60)
+    second = real._folder
+    assert (first.exists(), second.is_dir()) == (False, True)
+    real.close()
+    assert not second.exists()
+
+
 def test_a_worker_that_dies_in_the_middle_is_replaced_and_asked_again(fake, tmp_path):
     dies_once = """
         import { existsSync, writeFileSync } from "node:fs";

@@ -7,7 +7,7 @@
  * says. The second one is a folder of its own, which whoever started it removes. Nothing but answers may reach stdout.
  */
 import { createInterface } from "node:readline";
-import { setFlagsFromString } from "node:v8";
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import ts from "typescript";
 import { methods, RequestError } from "./methods.js";
@@ -29,9 +29,9 @@ const collectGarbage = runInNewContext("gc") as () => void;
  * costs as much as thirty submissions.
  */
 function collectGivenUp(): void {
-  if (process.memoryUsage().heapUsed < inUse + GARBAGE) return;
+  if (getHeapStatistics().used_heap_size < inUse + GARBAGE) return;
   collectGarbage();
-  inUse = process.memoryUsage().heapUsed;
+  inUse = getHeapStatistics().used_heap_size;
 }
 
 // A library that prints must not break the protocol.

@@ -5,7 +5,7 @@
  * depend on its manifest: they are modules by what stands in them, or nothing stands in them.
  */
 import { resolve } from "node:path";
-import type { BuildResult, OutputFile } from "esbuild";
+import type { BuildResult, Metafile, OutputFile } from "esbuild";
 
 import { isInside } from "./reads.js";
 import type { Replica } from "./replica.js";
@@ -26,7 +26,7 @@ export function inputsIn({ metafile }: BuildResult, project: string, folder: str
 
 export function isFaithful({ errors, warnings, outputFiles = [], metafile }: BuildResult, replica: Replica): boolean {
   const { root } = replica;
-  if (errors.length > 0 || warnings.length > 0 || metafile === undefined || JSON.stringify(metafile).includes(root)) return false;
+  if (errors.length > 0 || warnings.length > 0 || metafile === undefined || namesOf(metafile).some((name) => name.includes(root))) return false;
   if (outputFiles.some(({ contents }) => Buffer.from(contents.buffer, contents.byteOffset, contents.byteLength).includes(root))) return false;
   const inputs = Object.entries(metafile.inputs);
   const loaded = new Set(inputs.flatMap(([, { imports }]) => imports.filter(({ kind }) => kind !== "import-statement").map(({ path }) => path)));
@@ -35,6 +35,11 @@ export function isFaithful({ errors, warnings, outputFiles = [], metafile }: Bui
     if (name.startsWith(DISABLED)) return false;
     return isInside(path, replica.project) || (isInside(path, replica.set) && (format === "esm" || (format === undefined && replica.isEmpty(path) && !loaded.has(name))));
   });
+}
+
+function namesOf({ inputs, outputs }: Metafile): string[] {
+  const imported = [...Object.values(inputs), ...Object.values(outputs)].flatMap(({ imports }) => imports.map(({ path }) => path));
+  return [...Object.keys(inputs), ...Object.keys(outputs), ...imported];
 }
 
 /** The result under the names of the project, and with the kinds that its manifests give to files. */

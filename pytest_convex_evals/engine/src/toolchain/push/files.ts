@@ -47,10 +47,18 @@ function checked(real: Call, second: boolean): Call {
 /** Links are followed: a project reaches its packages through one. */
 function requireOwn(path: unknown): void {
   const place = placeOf(resolve(String(path)));
-  const folders = [process.cwd(), SCRATCH].map((folder) => realpath(folder));
-  if (!folders.some((folder) => place === folder || place.startsWith(folder + sep))) {
+  if (!ownFolders().some((folder) => place === folder || place.startsWith(folder + sep))) {
     throw new Unfit("outside", "the sources let the CLI write outside the project");
   }
+}
+
+let latest: { folder: string; own: string[] } | undefined;
+
+/** The project and the folder for temporary files; a push never replaces them. */
+function ownFolders(): string[] {
+  const folder = process.cwd();
+  if (latest?.folder !== folder) latest = { folder, own: [folder, SCRATCH].map((path) => realpath(path)) };
+  return latest.own;
 }
 
 /** The real path of something that need not be there yet. */
