@@ -8,7 +8,8 @@ import resource
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,12 +71,19 @@ def _reap() -> None:
 
 def family(pid: int) -> list[int]:
     """A process and its descendants."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = {int(child): int(parent) for child, parent in (line.split() for line in listed.splitlines())}
+    parents = dict(_parents())
     found = [pid]
     for ancestor in found:
         found += [child for child, parent in parents.items() if parent == ancestor]
     return found
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Each process with its parent; no program is asked, which would be one of them."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                yield int(entry.name), int((entry / "stat").read_text().rpartition(")")[2].split()[1])
 
 
 def resident(pid: int) -> int:
