@@ -16,7 +16,7 @@ import { createRequire } from "node:module";
 const [, , modules, source, out, sources] = process.argv;
 const esbuild = createRequire(modules + "/index.js")("esbuild");
 const alias = { name: "core", setup(build) { build.onResolve({ filter: /^#(core|runner)\\// }, (args) => ({ path: sources + "/" + args.path.slice(1).replace(/\\.js$/, ".ts") })); } };
-await esbuild.build({ entryPoints: [source], outfile: out, bundle: true, platform: "node", format: "esm", target: "node24", plugins: [alias], logLevel: "error" });
+await esbuild.build({ entryPoints: [source], outfile: out, bundle: true, platform: "node", format: "esm", target: "node24", external: ["undici"], plugins: [alias], logLevel: "error" });
 """
 
 
@@ -25,6 +25,7 @@ def test_unit_tests_in_node(source: Path, tmp_path: Path) -> None:
     tools = toolchain()
     script = tmp_path / "build.mjs"
     script.write_text(BUILD)
+    (tmp_path / "node_modules").symlink_to(tools.modules)
     built = tmp_path / "tests.mjs"
     subprocess.run([tools.node, script, tools.modules, source, built, SOURCES], check=True, timeout=60)
     finished = subprocess.run(

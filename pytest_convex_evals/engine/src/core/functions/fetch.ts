@@ -24,7 +24,7 @@ export async function proxiedFetch(engine: Engine, streams: CallStreams, args: R
     const { url, response } = await follow(engine, args, signal);
     const kept = [...response.headers].filter(([name]) => name !== "content-encoding" && name !== "content-length");
     if (response.body === null) streams.close(args["stream"]);
-    else streams.attach(Number(args["stream"]), piecesOf(response.body));
+    else streams.attach(Number(args["stream"]), piecesOf(response.body.values()));
     return { url, status: response.status, statusText: response.statusText, headers: kept, hasBody: response.body !== null };
   } catch (error) {
     streams.close(args["stream"]);
@@ -92,9 +92,10 @@ function throughGate(gate: string): buildConnector.connector {
   };
 }
 
-async function* piecesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+/** Takes a body that has a reader already: one without is emptied as soon as its response is collected as garbage. */
+async function* piecesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
-    for await (const piece of body as unknown as AsyncIterable<Uint8Array>) yield piece;
+    for await (const piece of body) yield piece;
   } catch (error) {
     throw failed(error);
   }
