@@ -132,7 +132,7 @@ test("a savepoint restores writes and keeps reads and time", async () => {
 });
 
 test("those that have conflicted run alone and in the order in which they came", async () => {
-  const turns = new Turns();
+  const turns = new Turns(2);
   const order: string[] = [];
   const begin = (name: string, alone: boolean): void => {
     const wait = turns.begin(alone);
@@ -163,9 +163,24 @@ test("those that have conflicted run alone and in the order in which they came",
   assert.deepEqual(order.slice(5), ["f later", "g"]);
 });
 
+test("no more run together than may", async () => {
+  const turns = new Turns(2);
+  const began: number[] = [];
+  for (let call = 0; call < 5; call++) {
+    const wait = turns.begin(false);
+    if (wait === null) began.push(call);
+    else void wait.then(() => began.push(call));
+  }
+  for (const expected of [[0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4]]) {
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(began, expected);
+    turns.end();
+  }
+});
+
 test("calls of a function that has just conflicted are expected to conflict, for a moment and until all is new", () => {
   let now = 0;
-  const turns = new Turns(() => now);
+  const turns = new Turns(2, () => now);
   assert.equal(turns.hasConflicted("a"), false);
   turns.conflicted("a");
   now = 900;

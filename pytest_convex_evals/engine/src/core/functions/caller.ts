@@ -66,6 +66,9 @@ const MAX_RETRIES = 4;
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 2000;
 const MAX_LOST = 5;
+/** Queries never wait for anything but their own operations, and one at a time is quickest. */
+const MOST_QUERIES = 1;
+const MOST_MUTATIONS = 2;
 
 export function newRequestId(): string {
   return takeRandom(8).toString("hex");
@@ -78,13 +81,13 @@ export function socketRequestId(session: string, request: number): string {
 export class Caller {
   /** Top-level calls under way. */
   running = 0;
-  private readonly turns = new Turns();
+  private readonly turns = { Query: new Turns(MOST_QUERIES), Mutation: new Turns(MOST_MUTATIONS) };
 
   constructor(private readonly engine: Engine) {}
 
   /** Nothing that happened so far says anything about the next calls. */
   forget(): void {
-    this.turns.forget();
+    this.turns.Mutation.forget();
   }
 
   query(request: CallRequest): Promise<CallResult> {
@@ -108,9 +111,11 @@ export class Caller {
       let lost = 0;
       const { epoch } = this.engine;
       for (let attempt = 0; ; ) {
-        if (kind === "Mutation" && this.engine.epoch !== epoch) return this.gaveUp(request, kind, requestId, "The deployment was reset.", startedAt);
         try {
-          const result = await (kind === "Query" ? this.attempt(request, kind, requestId, hooks) : this.inTurn(attempt > 0 || this.turns.hasConflicted(name), () => this.attempt(request, kind, requestId, hooks)));
+          const result = await this.inTurn(kind, attempt > 0 || this.turns.Mutation.hasConflicted(name), () =>
+            kind === "Mutation" && this.engine.epoch !== epoch ? null : this.attempt(request, kind, requestId, hooks),
+          );
+          if (result === null) return this.gaveUp(request, kind, requestId, "The deployment was reset.", startedAt);
           this.logEntry(request, kind, result, startedAt);
           return result;
         } catch (error) {
@@ -119,7 +124,7 @@ export class Caller {
             continue;
           }
           if (error instanceof RunnerLost) return this.gaveUp(request, kind, requestId, error.message, startedAt);
-          if (error instanceof ConflictError) this.turns.conflicted(name);
+          if (error instanceof ConflictError) this.turns.Mutation.conflicted(name);
           if (!(error instanceof ConflictError) || (attempt >= MAX_RETRIES && hooks.retryForever !== true)) throw error;
           await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS)));
           attempt += 1;
@@ -131,13 +136,14 @@ export class Caller {
     }
   }
 
-  private async inTurn<T>(alone: boolean, run: () => Promise<T>): Promise<T> {
-    const others = this.turns.begin(alone);
+  private async inTurn<T>(kind: "Query" | "Mutation", alone: boolean, run: () => Promise<T> | T): Promise<T> {
+    const turns = this.turns[kind];
+    const others = turns.begin(alone);
     if (others !== null) await others;
     try {
       return await run();
     } finally {
-      this.turns.end();
+      turns.end();
     }
   }
 

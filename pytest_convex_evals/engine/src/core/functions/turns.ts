@@ -1,9 +1,10 @@
 /**
- * Who runs beside whom: mutations run together, and one that has conflicted runs alone. So do, for a moment, other calls of its
- * function: where callers of one document come together, every call beside another is work that is thrown away.
+ * Who runs beside whom: a few mutations run together, and one that has conflicted runs alone. So do, for a moment, other calls of
+ * its function: where callers of one document come together, every call beside another is work that is thrown away.
  *
- * All functions share one process, so many at once make each of them slow, and a mutation would conflict with the others on every
- * attempt. The platform, where each has a processor of its own, lets a hundred callers count up one document.
+ * All functions share one process, so many at once make each of them slow, and each needs a context of its own; a mutation would
+ * conflict with the others on every attempt. The platform, where each has a processor of its own, lets a hundred callers count up
+ * one document.
  */
 
 interface Waiting {
@@ -22,7 +23,11 @@ export class Turns {
   /** When a call of a function last conflicted, by its name. */
   private readonly conflicts = new Map<string, number>();
 
-  constructor(private readonly nowMs: () => number = () => performance.now()) {}
+  constructor(
+    /** How many run together at most. */
+    private readonly most: number,
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {}
 
   /** A call of this function has conflicted. */
   conflicted(name: string): void {
@@ -63,7 +68,7 @@ export class Turns {
   }
 
   private fits(alone: boolean): boolean {
-    return !this.isAlone && (!alone || this.running === 0);
+    return !this.isAlone && this.running < (alone ? 1 : this.most);
   }
 
   private enter(alone: boolean): void {
