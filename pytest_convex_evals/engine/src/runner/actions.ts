@@ -14,7 +14,7 @@ import { hostFetch, hostStream, REQUEST_STREAM, storageCall, withOwnJson } from 
 import { currentRealm, ModuleStore } from "./modules.js";
 import { NodeRealm } from "./node.js";
 import type { Realm } from "./realm.js";
-import { closeRealm, dropRealms, exportedFunction, openRealm } from "./realms.js";
+import { closeRealm, exportedFunction, forgetModules, openRealm, warmUp } from "./realms.js";
 
 /** Submitted Node code may replace or call `process.exit`; the runner's own end does not depend on it. */
 const exitProcess = process.exit.bind(process);
@@ -70,6 +70,7 @@ export class ActionRunner {
     process.on("uncaughtException", (error) => {
       for (const call of this.responsible()) this.fail(call, error);
     });
+    if (this.node === null) warmUp("action");
     this.send({ t: "ready" });
   }
 
@@ -106,7 +107,7 @@ export class ActionRunner {
         break;
       case "forget":
         this.store.clear();
-        dropRealms();
+        forgetModules();
         this.node?.forget();
         break;
       case "start":

@@ -115,6 +115,11 @@ export class Realm {
     return true;
   }
 
+  /** The modules of the deployment are others from now on. */
+  forgetModules(): void {
+    this.functions.clear();
+  }
+
   /** Actions and the others have different runtimes. */
   serves(start: StartOptions): boolean {
     return isActionKind(start.what) === this.isAction;

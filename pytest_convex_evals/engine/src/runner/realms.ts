@@ -1,8 +1,8 @@
 /** Realms for calls: one that its call has left as it was serves the next of its kind. */
 
 import type { StartOptions } from "../shared/protocol.js";
-import { PlatformError } from "./failures.js";
-import { NeedsModules, type ModuleStore } from "./modules.js";
+import { PlatformError, StackMapper } from "./failures.js";
+import { ModuleStore, NeedsModules } from "./modules.js";
 import { Realm, type RealmHost } from "./realm.js";
 
 export interface Opened {
@@ -16,7 +16,7 @@ const BUNDLES: readonly StartOptions["what"][] = ["query", "mutation", "action",
 /** How many wait for calls; more run at once only seldom. */
 const MOST_IDLE = 16;
 
-let idle: Realm[] = [];
+const idle: Realm[] = [];
 
 /** A realm with its module evaluated, as scripts where that is possible, else as real modules. */
 export function openRealm(start: StartOptions, host: RealmHost, store: ModuleStore): Opened {
@@ -45,8 +45,29 @@ export function closeRealm(realm: Realm | null): void {
 }
 
 /** Modules have changed. */
-export function dropRealms(): void {
-  idle = [];
+export function forgetModules(): void {
+  for (const realm of idle) realm.forgetModules();
+}
+
+const NOBODY: RealmHost = {
+  now: () => 0,
+  sync: () => ({ error: "" }),
+  async: () => undefined,
+  log: () => undefined,
+  pending: (work) => work,
+};
+const SAMPLE = `import { a } from "./other.js";\nclass B {}\nexport { B, a };\n`;
+
+/** Makes a realm before there is a call, and runs through what a call needs, so that the first one need not wait for it. */
+export function warmUp(what: "query" | "action"): void {
+  const store = new ModuleStore(new StackMapper());
+  store.add("", "sample.js", false, SAMPLE);
+  store.add("", "other.js", false, "var a = 1;\nexport { a };\n");
+  const start: StartOptions = { what, def: "", path: "sample.js", fn: "B", now: 0, seed: 0, importNow: 0, importSeed: 0, env: {} };
+  const { realm, namespace } = openRealm(start, NOBODY, store);
+  exportedFunction(namespace, start.path, start.fn);
+  closeRealm(realm);
+  forgetModules();
 }
 
 /** The registered function under an export name. */

@@ -12,7 +12,7 @@ import { flush, queue, receive } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { ModuleStore } from "./modules.js";
 import type { Answer, Realm } from "./realm.js";
-import { closeRealm, dropRealms, exportedFunction, openRealm } from "./realms.js";
+import { closeRealm, exportedFunction, forgetModules, openRealm, warmUp } from "./realms.js";
 
 interface Call {
   id: number;
@@ -45,6 +45,7 @@ export function runTransactional(): void {
   process.on("unhandledRejection", (reason) => {
     if (current !== null) fail(current, reason);
   });
+  warmUp("query");
   queue({ t: "ready" });
   flush();
   setImmediate(turn);
@@ -92,7 +93,7 @@ function handle(frame: Frame): boolean {
       return false;
     case "forget":
       store.clear();
-      dropRealms();
+      forgetModules();
       return false;
     case "drop":
       calls.delete(header["call"] as number);
