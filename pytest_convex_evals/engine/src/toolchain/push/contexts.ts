@@ -15,7 +15,7 @@ type Esbuild = PluginBuild["esbuild"];
 
 /** A context remembers files of all the projects that it has built. */
 const MOST_BUILDS = 200;
-const MOST_CONTEXTS = 12;
+const MOST_CONTEXTS = 24;
 const MOST_KEYS = 500;
 /** Builds in a row without success after which no more are tried. */
 const MOST_FAILURES = 3;
@@ -34,11 +34,14 @@ interface Shared {
   asked: Asked | undefined;
   builds: number;
   failures: number;
+  /** When it was used last, counted in builds. */
+  used: number;
 }
 
 export class Contexts {
-  /** What was built once, and has no context yet. */
-  private readonly once = new Set<string>();
+  private builds = 0;
+  /** When builds of what has no context were asked for last. */
+  private readonly asked = new Map<string, number>();
   /** The one used last comes last. */
   private readonly shared = new Map<string, Shared>();
   private readonly replicas = new Map<string, Replica>();
@@ -60,18 +63,27 @@ export class Contexts {
       const hooks = await hooksOf(options.plugins ?? [], options, this.esbuild, inner);
       if (hooks === undefined) return await this.esbuild.build(options);
       const key = JSON.stringify([way, set, keyOfHooks(hooks), bare(options)]).replaceAll(project, NO_NAME);
-      const made = this.isFirst(key) ? undefined : await this.again(key, way, this.folder, { hooks, inner, options, project, set });
+      const made = this.hasPlace(key) ? await this.again(key, way, this.folder, { hooks, inner, options, project, set }) : undefined;
       return made ?? (await this.esbuild.build({ ...options, plugins: pluginsOf(hooks, inner) }));
     } finally {
       this.busy = false;
     }
   }
 
-  private isFirst(key: string): boolean {
-    if (this.shared.has(key) || this.once.has(key)) return false;
-    if (this.once.size >= MOST_KEYS) this.once.clear();
-    this.once.add(key);
-    return true;
+  /**
+   * Whether the build has a context, or is to have one: what is built for the first time has none, and nothing that is built more often
+   * loses its own. So contexts stay of use where more builds take turns than there are contexts.
+   */
+  private hasPlace(key: string): boolean {
+    this.builds += 1;
+    if (this.shared.has(key)) return true;
+    const before = this.asked.get(key);
+    this.asked.delete(key);
+    this.asked.set(key, this.builds);
+    if (this.asked.size > MOST_KEYS) this.asked.delete(this.asked.keys().next().value as string);
+    if (before === undefined) return false;
+    const [oldest] = this.shared.values();
+    return this.shared.size < MOST_CONTEXTS || before > (oldest as Shared).used;
   }
 
   /** Undefined where a context is of no help. */
@@ -103,7 +115,9 @@ export class Contexts {
   }
 
   private sharedFor(key: string, replicaFor: () => Replica): Shared {
-    const shared = this.shared.get(key) ?? { replica: replicaFor(), context: undefined, asked: undefined, builds: 0, failures: 0 };
+    const shared = this.shared.get(key) ?? { replica: replicaFor(), context: undefined, asked: undefined, builds: 0, failures: 0, used: 0 };
+    shared.used = this.builds;
+    this.asked.delete(key);
     if (++shared.builds > MOST_BUILDS) {
       end(shared);
       shared.builds = 1;
