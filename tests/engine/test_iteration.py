@@ -39,30 +39,3 @@ def test_a_loop_that_is_left_depends_on_what_it_consumed(fresh: Core) -> None:
     size = fresh.call("p:q", {"code": 'await ctx.db.query("rows").take(3)'})["usage"]
     assert (usage["documentsRead"], usage["databaseQueries"]) == (3, 1)
     assert usage["bytesRead"] == size["bytesRead"]
-
-
-RAW = 'const ask = (query) => JSON.parse(Convex.syscall("1.0/queryStream", JSON.stringify({ query, version: "1.48.0" }))).queryId; const next = (text) => Convex.asyncSyscall("1.0/queryStreamNext", text).then((row) => JSON.parse(row)); const all = { source: { type: "FullTableScan", tableName: "rows", order: "asc" }, operators: [] };'
-
-
-def test_first_rows_that_come_with_their_stream_are_those_that_are_asked_for(fresh: Core) -> None:
-    fresh.run("p:m", {"code": PUT + "await put(3)"})
-    code = f'{RAW} const id = ask(all); const rows = []; for (const text of [`{{ "queryId": ${{id}} }}`, `{{"queryId":${{id}},"more":1}}`, `{{"queryId":${{id}}}}`]) rows.push((await next(text)).value.n); rows.push((await next(`{{"queryId":${{id}}}}`)).done); return rows'
-    assert fresh.run("p:q", {"code": code}) == [0, 1, 2, True]
-    two = f"{RAW} const [one, other] = [ask(all), ask({{ ...all, operators: [{{ limit: 2 }}] }})]; const read = async (id) => (await next(JSON.stringify({{ queryId: id }}))).value?.n ?? null; return [await read(other), await read(one), await read(other), await read(one), await read(other)]"
-    assert fresh.run("p:q", {"code": two}) == [0, 0, 1, 1, None]
-
-
-def test_a_first_row_that_cannot_be_read_fails_where_it_is_asked_for(fresh: Core) -> None:
-    code = (
-        PUT + 'const text = "x".repeat(900_000); for (let n = 0; n < 9; n++) await ctx.db.insert("rows", { n, text });'
-    )
-    fresh.run("p:m", {"code": code})
-    fresh.run("p:m", {"code": code})
-    read = 'const rows = () => ctx.db.query("rows").first(); let many = 0; try { for (;;) { await rows(); many += 1; } } catch (error) { return [many > 10, String(error).includes("Too many bytes read")]; }'
-    assert fresh.run("p:q", {"code": read}) == [True, True]
-
-
-def test_operations_keep_their_order_when_a_first_row_comes_early(fresh: Core) -> None:
-    fresh.run("p:m", {"code": PUT + "await put(2)"})
-    code = 'const first = () => ctx.db.query("rows").withIndex("by_score").first(); const row = await first(); const [a, , b] = await Promise.all([first(), ctx.db.patch(row._id, { score: 5 }), first()]); return [a.n, b.n, (await first()).n]'
-    assert fresh.run("p:m", {"code": code}) == [0, 1, 1]

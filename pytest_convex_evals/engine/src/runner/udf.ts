@@ -14,9 +14,6 @@ import { ModuleStore } from "./modules.js";
 import type { Answer, Realm } from "./realm.js";
 import { closeRealm, exportedFunction, forgetModules, openRealm, warmUp } from "./realms.js";
 
-/** What is left of an answer; of a failed one there is no more than the failure. */
-type Lines = { rows: string[] } | { failure: string; data: string | undefined };
-
 interface Call {
   id: number;
   start: StartOptions;
@@ -25,7 +22,7 @@ interface Call {
   nextSyscall: number;
   waiting: Map<number, { resolve: (json: string) => void; reject: (message: string, data?: string) => void }>;
   /** Answers of streams that came together with earlier ones. */
-  ahead: Map<unknown, Lines>;
+  ahead: Map<string, string[]>;
   /** Promises of the host that will wake the realm. */
   hostWork: number;
   /** Nobody else wanted to run when it was last heard. */
@@ -36,8 +33,6 @@ interface Call {
 }
 
 const NESTED = "1.0/runUdf";
-const STREAM = "1.0/queryStream";
-const NEXT = "1.0/queryStreamNext";
 /** Turns of the event loop granted to host promises when a call has nothing else to wait for. */
 const IDLE_TURNS = 64;
 
@@ -141,7 +136,7 @@ function run(call: Call, payload: string): void {
     now: () => start.now,
     sync: (op, json) => syncSyscall(call, op, json),
     async: (op, json, resolve, reject) => {
-      if (op === NEXT) nextOfStream(call, json, resolve, reject);
+      if (op === "1.0/queryStreamNext") nextOfStream(call, json, resolve, reject);
       else asyncSyscall(call, op, json, resolve, reject);
     },
     log: (level, text) => queue({ t: "log", call: call.id, level }, text),
@@ -215,33 +210,20 @@ function answerTo(question: "now" | "sync"): Frame {
   }
 }
 
-function streamOf(json: string): unknown {
-  try {
-    return (JSON.parse(json) as { queryId?: unknown } | null)?.queryId;
-  } catch {
-    return undefined;
-  }
-}
-
+/** Streams are told apart by the text of their request. */
 function nextOfStream(call: Call, request: string, resolve: Resolve, reject: Reject): void {
-  const stream = streamOf(request);
-  const ahead = call.ahead.get(stream);
-  if (ahead !== undefined && "failure" in ahead) {
-    call.ahead.delete(stream);
-    reject(ahead.failure, ahead.data);
-    return;
-  }
-  const line = ahead?.rows.shift();
+  const ahead = call.ahead.get(request);
+  const line = ahead?.shift();
   if (line !== undefined) {
     resolve(line);
     return;
   }
   const receive = (lines: string): void => {
-    const rows = lines.split("\n");
-    call.ahead.set(stream, { rows });
+    const rows = [...(call.ahead.get(request) ?? []), ...lines.split("\n")];
+    call.ahead.set(request, rows);
     resolve(rows.shift() as string);
   };
-  asyncSyscall(call, NEXT, request, receive, reject);
+  asyncSyscall(call, "1.0/queryStreamNext", request, receive, reject);
 }
 
 function syncSyscall(call: Call, op: string, json: string): Answer {
@@ -250,17 +232,9 @@ function syncSyscall(call: Call, op: string, json: string): Answer {
     queue({ t: "cleanup", call: call.id }, json);
     return { value: "true" };
   }
-  // The library asks for a stream when it wants its first row.
-  const isRead = op === STREAM && call.isAlone && call.waiting.size === 0;
-  queue({ t: "sync", call: call.id, op, ...(isRead ? { next: NEXT } : {}) }, json);
-  const { header, payload } = answerTo("sync");
-  if (header.t !== "sync" || !header.ok) return { error: payload };
-  if (header.next === undefined) return { value: payload };
-  const end = payload.indexOf("\n");
-  const value = payload.slice(0, end);
-  const first = payload.slice(end + 1);
-  call.ahead.set(streamOf(value), header.next.ok ? { rows: first.split("\n") } : { failure: first, data: header.next.data });
-  return { value };
+  queue({ t: "sync", call: call.id, op }, json);
+  const frame = answerTo("sync");
+  return frame.header["ok"] === true ? { value: frame.payload } : { error: frame.payload };
 }
 
 function succeed(call: Call, payload: string): void {

@@ -16,8 +16,7 @@ export type CoreHeader =
   /** `alone`: nobody else wants to run, so that operations may be asked for with `now`. */
   | ({ t: "start"; call: number; alone: boolean } & StartOptions)
   | { t: "resolve"; call: number; id: number; ok: boolean; data?: string; more: boolean; alone: boolean; now: number }
-  /** `next`: what comes after the first line answers the operation that was named. */
-  | { t: "sync"; ok: boolean; next?: { ok: boolean; data?: string } }
+  | { t: "sync"; ok: boolean }
   /** The answer to `now`; `later` when it comes, if at all, as that of a `syscall`. */
   | { t: "now"; ok: boolean; data?: string; later?: boolean }
   | { t: "drop"; call: number }
@@ -50,8 +49,7 @@ export interface StartOptions {
 /** Runner → core. */
 export type RunnerHeader =
   | { t: "ready" }
-  /** `next`: an operation that will follow with what this one gives, and may be answered at once. */
-  | { t: "sync"; call: number; op: string; next?: string }
+  | { t: "sync"; call: number; op: string }
   /** A stream that is not needed any more. */
   | { t: "cleanup"; call: number }
   | { t: "syscall"; call: number; id: number; op: string }

@@ -324,7 +324,7 @@ export class UdfRunner {
     if (step === null || header["call"] !== step.call) throw new Error(`unexpected ${header.t}`);
     switch (header.t) {
       case "sync":
-        this.answerSync(process, step, String(header["op"]), header["next"], payload);
+        this.answerSync(process, step, String(header["op"]), payload);
         break;
       case "cleanup":
         step.handler.sync("1.0/queryCleanup", payload);
@@ -355,41 +355,37 @@ export class UdfRunner {
     step.result.syscalls.push({ id, op, json });
   }
 
+  /** Answers at once while nobody else wants to run; the end of a call is told at the end of its step. */
   private answerNow(process: RunnerProcess, step: Step, id: number, op: string, json: string): void {
-    const found = this.answered(step, id, op, json);
+    let found: Resolution | null = null;
+    try {
+      if (this.isAlone && step.failure === null && step.result.syscalls.length === 0) found = step.handler.answer(id, op, json);
+    } catch (error) {
+      step.failure = error as Error;
+    }
     if (found === null) {
       if (step.failure === null) this.later(step, id, op, json);
       process.send({ t: "now", later: true });
       return;
     }
+    step.answered += 1;
     process.send({ t: "now", ok: found.ok, ...(found.data === undefined ? {} : { data: found.data }) }, found.payload);
   }
 
-  /** The answer while nobody else wants to run, else null; the end of a call is told at the end of its step. */
-  private answered(step: Step, id: number, op: string, json: string): Resolution | null {
-    if (!this.isAlone || step.failure !== null || step.result.syscalls.length > 0) return null;
-    try {
-      const found = step.handler.answer(id, op, json);
-      if (found !== null) step.answered += 1;
-      return found;
-    } catch (error) {
-      step.failure = error as Error;
-      return null;
-    }
-  }
-
-  private answerSync(process: RunnerProcess, step: Step, op: string, next: unknown, json: string): void {
+  private answerSync(process: RunnerProcess, step: Step, op: string, json: string): void {
     let answer: string;
+    let ok = true;
     try {
       answer = step.handler.sync(op, json);
     } catch (error) {
-      if (error instanceof UserError) process.send({ t: "sync", ok: false }, error.message);
-      else this.abandon(step, process, error as Error);
-      return;
+      if (!(error instanceof UserError)) {
+        this.abandon(step, process, error instanceof SystemError ? error : (error as Error));
+        return;
+      }
+      ok = false;
+      answer = error.message;
     }
-    const found = typeof next === "string" ? this.answered(step, 0, next, answer) : null;
-    if (found === null) process.send({ t: "sync", ok: true }, answer);
-    else process.send({ t: "sync", ok: true, next: { ok: found.ok, ...(found.data === undefined ? {} : { data: found.data }) } }, `${answer}\n${found.payload}`);
+    process.send({ t: "sync", ok }, answer);
   }
 
   private finishStep(process: RunnerProcess, step: Step): void {
