@@ -7,12 +7,14 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.processes import Cost, adopt_orphans, family, measure
+from benchmarks.processes import Cost, adopt_orphans, family, family_cpu, measure
 from pytest_convex_evals.engine.setup import Toolchain, ensure_toolchain, toolchain_root
 from pytest_convex_evals.grading.manifest import Manifest
 from pytest_convex_evals.grading.packages import PackageStore
@@ -21,6 +23,7 @@ from pytest_convex_evals.suite.evals import Eval, load_eval
 ROOT = Path(__file__).parent.parent
 _BUN = {"bun": "1.4.4"}
 _MANY, _WARM_REPEATS = 1_000, 12
+_LOOK_S = 0.004
 _CATALOGUE = {
     ("000-fundamentals", "full"): 11,
     ("001-data_modeling", "full"): 17,
@@ -72,10 +75,10 @@ def figures() -> Iterator[str]:
     catalogue = _catalogue(present)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        warm_s, warm_cpu = _warm(folder / "warm", evals)
+        warm = _warm(folder / "warm", evals)
         cold = [_cold(folder / "cold" / item.name, item, toolchain) for item in evals]
-        yield f"grading speed-up: {median(one.wall_s for one in cold) / median(warm_s.values()):.0f} x"
-        yield f"grading cpu ratio: {sum(one.cpu_s for one in cold) / len(cold) / warm_cpu:.0f} x"
+        yield f"grading speed-up: {median(one.wall_s for one in cold) / median(one.wall_s for one in warm):.0f} x"
+        yield f"grading cpu ratio: {median(one.cpu_s for one in cold) / median(one.cpu_s for one in warm):.0f} x"
         session, _ = _session(folder / "suite", catalogue, ["-n", _WORKERS])
         per_cell = session.cpu_s / _CELLS
         cores = len(os.sched_getaffinity(0))
@@ -99,7 +102,9 @@ def _progress(line: str) -> None:
 
 
 def _environment(**more: str) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT)} | more
+    """As users have it: Python keeps what it compiles."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPATH": str(ROOT)} | more
 
 
 def _graded(folder: Path, arguments: list[str], expected: int, watch: tuple[str, ...] = ()) -> tuple[Cost, list[Any]]:
@@ -116,28 +121,57 @@ def _graded(folder: Path, arguments: list[str], expected: int, watch: tuple[str,
     return cost, records
 
 
-def _warm(folder: Path, evals: list[Eval]) -> tuple[dict[str, float], float]:
-    """Seconds per eval in one lane (medians), and processor seconds per cell: what more cells cost more."""
-    few = _lane(folder / "few", evals, 2)[0]
-    many, records = _lane(folder / "many", evals, _WARM_REPEATS)
-    cpu = (many.cpu_s - few.cpu_s) / ((_WARM_REPEATS - 2) * len(evals))
-    seconds = {}
+def _warm(folder: Path, evals: list[Eval]) -> list[Cost]:
+    """What a cell of each eval costs in one lane: medians over several."""
+    with Meter(folder / "second") as meter:
+        _, records = _session(folder, evals * _WARM_REPEATS, [])
+    found = []
     for item in evals:
         ours = [record for record in records if record["name"].endswith(item.name[3:])]
-        seconds[item.name] = median(record["grading_s"] for record in ours)
+        cpu = median(meter.cells[record["node_id"]] for record in ours if record["node_id"] in meter.cells)
+        found.append(Cost(median(record["grading_s"] for record in ours), cpu))
         steps: dict[str, list[float]] = {}
         for record in ours:
             for step in record["steps"]:
                 steps.setdefault(step["name"], []).append(step["duration_s"])
         shown = ", ".join(f"{name} {median(values) * 1000:.0f}" for name, values in steps.items())
-        _progress(f"  warm {item.name}: {seconds[item.name]:.2f} s ({shown} ms)")
-    _progress(f"  warm: {cpu:.2f} CPU s per cell")
-    return seconds, cpu
+        _progress(f"  warm {item.name}: {found[-1].wall_s:.2f} s, {cpu:.2f} CPU s ({shown} ms)")
+    mean = sum(meter.cells.values()) / len(meter.cells)
+    _progress(f"  warm: {mean:.2f} CPU s per cell on average, with what the lane does for many cells at once")
+    return found
 
 
-def _lane(folder: Path, evals: list[Eval], each: int) -> tuple[Cost, list[Any]]:
-    """A session without workers over several copies of each eval."""
-    return _session(folder, evals * each, [])
+class Meter:
+    """Watches the journal of a lane, and takes down the processor time between the end of one cell and that of the next."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.cells: dict[str, float] = {}
+
+    def __enter__(self) -> Meter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        read, before = 0, None
+        while not self._ended.wait(_LOOK_S):
+            for journal in self._folder.glob("store/runs/*/journal.jsonl"):
+                with journal.open("rb") as file:
+                    file.seek(read)
+                    *lines, _ = file.read().split(b"\n")
+                read += sum(len(line) + 1 for line in lines)
+                for event in map(json.loads, lines):
+                    if event["event"] == "cell_finished":
+                        now = family_cpu(os.getpid()) - time.process_time()
+                        if before is not None:
+                            self.cells[event["record"]["node_id"]] = now - before
+                        before = now
 
 
 def _cold(folder: Path, item: Eval, toolchain: Toolchain) -> Cost:

@@ -14,14 +14,12 @@ def without_places(folders: Mapping[str, Path]) -> Callable[[str], str]:
     named = [(str(path), name) for name, folder in folders.items() for path in {folder.absolute(), folder.resolve()}]
     home = os.path.expanduser("~")  # noqa: PTH111 - never raises
     named += [(path, "~") for path in {home, os.path.realpath(home)} if len(path) > 1 and path.startswith("/")]
-    rules = [
-        (re.compile(rf"{re.escape(path)}(?![\w.-])"), name)
-        for path, name in sorted(named, key=lambda pair: len(pair[0]), reverse=True)
-    ]
+    rules = sorted(named, key=lambda pair: len(pair[0]), reverse=True)
 
     def tidy(text: str) -> str:
-        for pattern, name in rules:
-            text = pattern.sub(lambda _, name=name: name, text)  # type: ignore[misc]
+        for path, name in rules:
+            if path in text:  # most texts name none
+                text = re.sub(rf"{re.escape(path)}(?![\w.-])", lambda _, name=name: name, text)  # type: ignore[misc]
         return text
 
     return tidy

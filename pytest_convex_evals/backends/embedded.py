@@ -139,6 +139,7 @@ class EmbeddedBackend:
         self._usage = Usage(0, 0, 0, 0)
         self._core, self._give_back = core, give_back
         self._closed, self._fit = False, True
+        self._allowed: tuple[str, ...] = ()
         self.relay = core.relay
         ready = core.ready
         self.url, self.site_url = str(ready["url"]), str(ready["siteUrl"])
@@ -210,7 +211,9 @@ class EmbeddedBackend:
 
     def allow_fetch(self, origins: Sequence[str]) -> None:
         """Addresses that actions may reach."""
-        self._ask("allowFetch", origins=list(origins))
+        if tuple(origins) != self._allowed:
+            self._ask("allowFetch", origins=list(origins))
+            self._allowed = tuple(origins)
 
     def call(
         self,

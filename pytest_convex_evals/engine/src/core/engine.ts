@@ -24,7 +24,7 @@ import { preparedFor } from "./push/schemas.js";
 import { ActionRunnerClient } from "./runners/actions.js";
 import type { RunnerSettings } from "./runners/process.js";
 import { Relay } from "./runners/relay.js";
-import { UdfRunner } from "./runners/udf.js";
+import { SPARE_MS, UdfRunner } from "./runners/udf.js";
 import { Watchdog } from "./runners/watchdog.js";
 import type { Schema } from "./schema/schema.js";
 import { Files } from "./storage/files.js";
@@ -323,18 +323,19 @@ export class Engine {
     else this.udfRunner.interrupt();
     this.udfRunner.warm();
     for (const runner of [this.actionRunner, this.nodeRunner]) {
-      const wanted = runner.isStarted && !forAnother;
+      const wanted = runner.isStarted;
       if (forAnother) runner.restart();
       else runner.interrupt();
-      if (wanted) runner.warm();
+      if (wanted && forAnother) setTimeout(() => runner.prepareSpare(), SPARE_MS).unref();
+      else if (wanted) runner.warm();
     }
   }
 
   shutdown(): void {
     this.scheduler.clear();
     this.udfRunner.shutdown();
-    this.actionRunner.restart();
-    this.nodeRunner.restart();
+    this.actionRunner.shutdown();
+    this.nodeRunner.shutdown();
     this.relay?.close();
   }
 

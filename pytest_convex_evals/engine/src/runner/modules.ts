@@ -114,6 +114,10 @@ function pathOfImport(specifier: string, from: string): string {
   return relativeTo(specifier, from);
 }
 
+function isComponent(specifier: string, { components }: LinkOptions): boolean {
+  return components !== undefined && specifier.startsWith(COMPONENT_PREFIX);
+}
+
 /** The path of a module inside its definition. */
 function pathOf(id: string): string {
   return id.slice(id.indexOf("|") + 1);
@@ -158,6 +162,7 @@ export function evaluateScripts(store: ModuleStore, path: string, options: LinkO
     if (stored.script === undefined) {
       const outline = store.outlineOf(stored.source);
       const compiled = outline === null ? null : compileScript(outline, id, importInCurrentRealm);
+      if (compiled?.imports.some(({ specifier }) => isComponent(specifier, options)) === true) throw new NeedsModules("definitions of components");
       stored.dependencies = compiled?.imports.map(({ specifier }) => pathOfImport(specifier, wanted)) ?? [];
       stored.script = compiled;
     }
@@ -241,7 +246,7 @@ function load(store: ModuleStore, path: string, options: LinkOptions, loaded: Ma
 }
 
 function resolve(store: ModuleStore, specifier: string, from: string, options: LinkOptions, loaded: Map<string, vm.Module>): vm.Module {
-  if (specifier.startsWith(COMPONENT_PREFIX) && options.components !== undefined) {
+  if (isComponent(specifier, options)) {
     return componentModule(specifier, options);
   }
   if (specifier.startsWith(".")) {

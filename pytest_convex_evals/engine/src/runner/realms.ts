@@ -11,8 +11,6 @@ export interface Opened {
   namespace: Record<string, unknown>;
 }
 
-/** Modules of the usual outline; configs, schemas and auth configs are few and may be of another. */
-const BUNDLES: readonly StartOptions["what"][] = ["query", "mutation", "action", "http", "analyze"];
 /** How many wait for calls; more run at once only seldom. */
 const MOST_IDLE = 16;
 
@@ -20,13 +18,11 @@ const idle: Realm[] = [];
 
 /** A realm with its module evaluated, as scripts where that is possible, else as real modules. */
 export function openRealm(start: StartOptions, host: RealmHost, store: ModuleStore): Opened {
-  if (BUNDLES.includes(start.what)) {
-    try {
-      const realm = takeRealm(start, host);
-      return { realm, namespace: realm.load(store, false) };
-    } catch (error) {
-      if (!(error instanceof NeedsModules)) throw error;
-    }
+  try {
+    const realm = takeRealm(start, host);
+    return { realm, namespace: realm.load(store, false) };
+  } catch (error) {
+    if (!(error instanceof NeedsModules)) throw error;
   }
   return { realm: null, namespace: new Realm(start, host).load(store, true) };
 }

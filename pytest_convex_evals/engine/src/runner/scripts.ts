@@ -46,23 +46,37 @@ function parseClause(clause: string): [string, string][] | null {
   return pairs;
 }
 
-const ASSIGNED = new RegExp(`(?<![\\w$.])(${IDENTIFIER})\\s*(?:=(?![=>])|(?:[-+*/%&|^]|\\*\\*|<<|>>>?|\\?\\?|\\|\\||&&)=)`, "g");
-const DECLARED = new RegExp(`(?<![\\w$.])(?:function\\s*\\*?|class)\\s+(${IDENTIFIER})`, "g");
-const STEPPED = [new RegExp(`(?<![\\w$.])(${IDENTIFIER})\\s*(?:\\+\\+|--)`, "g"), new RegExp(`(?:\\+\\+|--)\\s*(${IDENTIFIER})`, "g")];
-const ITERATED = new RegExp(`\\bfor\\s*(?:await\\s*)?\\(\\s*(${IDENTIFIER})\\s+(?:of|in)\\b`, "g");
-const NAMED = new RegExp(`(?<![\\w$.])${IDENTIFIER}`, "g");
+const ASSIGNED = /\s*(?:=(?![=>])|(?:[-+*/%&|^]|\*\*|<<|>>>?|\?\?|\|\||&&)=)/y;
+const STEPPED = /\s*(?:\+\+|--)/y;
+const ITERATED = /\s+(?:of|in)\b/y;
+const AFTER_STEP = /(?:\+\+|--)\s*$/;
+const AFTER_FOR = /\bfor\s*(?:await\s*)?\(\s*$/;
+const AFTER_KEYWORD = /(?<![\w$.])(?:function\s*\*?|class)\s+$/;
+/** How far back a look at what comes before a name goes. */
+const BEFORE = 64;
+
+function isFollowedBy(what: RegExp, source: string, at: number): boolean {
+  what.lastIndex = at;
+  return what.test(source);
+}
 
 /**
- * Top-level bindings that may be assigned again after their declaration. The bundler gives such bindings names of their own, so a look
- * at the text is enough; where the text is unclear the answer is yes.
+ * Whether one of these top-level bindings may be assigned again after its declaration. The bundler gives such bindings names of their
+ * own, so a look at the text is enough; where the text is unclear the answer is yes.
  */
-function reassigned(source: string): (local: string) => boolean {
-  const assignments = new Map<string, number>();
-  for (const [, name] of source.matchAll(ASSIGNED)) assignments.set(name as string, (assignments.get(name as string) ?? 0) + 1);
-  const declared = new Set(Array.from(source.matchAll(DECLARED), ([, name]) => name));
-  const changed = new Set<string | undefined>(assignedPatterns(source).match(NAMED));
-  for (const expression of [...STEPPED, ITERATED]) for (const [, name] of source.matchAll(expression)) changed.add(name);
-  return (local) => changed.has(local) || (assignments.get(local) ?? 0) > (declared.has(local) ? 0 : 1);
+function isReassigned(source: string, locals: readonly string[]): boolean {
+  if (locals.length === 0) return false;
+  const names = [...new Set(locals)].map((name) => name.replaceAll("$", "\\$")).join("|");
+  const values = new Map<string, number>();
+  for (const { 0: name, index } of source.matchAll(new RegExp(`(?<![\\w$.])(?:${names})(?![\\w$])`, "g"))) {
+    const before = source.slice(Math.max(0, index - BEFORE), index);
+    const end = index + name.length;
+    if (AFTER_STEP.test(before) || isFollowedBy(STEPPED, source, end)) return true;
+    if (AFTER_FOR.test(before) && isFollowedBy(ITERATED, source, end)) return true;
+    if (AFTER_KEYWORD.test(before) || isFollowedBy(ASSIGNED, source, end)) values.set(name, (values.get(name) ?? 0) + 1);
+    if ((values.get(name) ?? 0) > 1) return true;
+  }
+  return new RegExp(`(?<![\\w$.])(?:${names})(?![\\w$])`).test(assignedPatterns(source));
 }
 
 /** The texts of patterns that are assigned to without being declarations: `[a, b] = …`, `({ a } = …)`, `for ([a] of …)`. */
@@ -129,11 +143,10 @@ export function outlineOf(source: string): Outline | null {
   const clause = exported === null ? [] : parseClause(exported[2] as string);
   if (clause === null) return null;
   if (exported !== null) body = body.slice(0, exported.index + (exported[1] as string).length);
-  const isReassigned = reassigned(body);
-  if (clause.some(([local]) => isReassigned(local)) || hasTopLevelAwait(body)) return null;
+  if (isReassigned(body, clause.map(([local]) => local)) || hasTopLevelAwait(body)) return null;
   const getters = clause.map(([local, name]) => `get ${name}(){return ${local}}`).join(",");
   const prefix = `(function(${SCOPE}){"use strict";${SCOPE}.exports({${getters}});${bindings}`;
-  return { imports, prefix, text: `${prefix}${blank}${body}\n})`, evaluatesText: /(?<![\w$.])eval(?![\w$])/.test(body) };
+  return { imports, prefix, text: `${prefix}${blank}${body}\n})`, evaluatesText: body.includes("eval") && /(?<![\w$.])eval(?![\w$])/.test(body) };
 }
 
 /** The module as a script, or null when it cannot be one. */

@@ -31,6 +31,9 @@ const MAX_STALLED = 8;
 
 export class ActionRunnerClient {
   private lane: Lane | null = null;
+  /** Booted for the next use; no code has run in it. */
+  private spare: Lane | null = null;
+  private closed = false;
   /** Processes that did not answer when a call came; their calls may still end. */
   private readonly stalled = new Set<Lane>();
   private entering: Promise<void> = Promise.resolve();
@@ -66,6 +69,18 @@ export class ActionRunnerClient {
 
   warm(): void {
     this.start();
+  }
+
+  /** Boots a process for the next use, where all uses start the same one. */
+  prepareSpare(): void {
+    if (this.kind === "action" && this.spare === null && !this.closed) this.spare = this.boot();
+  }
+
+  shutdown(): void {
+    this.closed = true;
+    this.restart();
+    this.spare?.kill("shutdown", "");
+    this.spare = null;
   }
 
   restart(): void {
@@ -160,13 +175,19 @@ export class ActionRunnerClient {
 
   private start(): Lane {
     if (this.lane !== null && !this.lane.process.isGone) return this.lane;
-    this.lane = new Lane(this.kind, this.settings, this.watchdog, (lane, frame) => this.onFrame(lane, frame), (lane) => this.onGone(lane));
+    this.lane = this.spare !== null && !this.spare.process.isGone ? this.spare : this.boot();
+    this.spare = null;
     if (this.reach.length > 0) this.lane.process.send({ t: "reach", ports: this.reach });
     return this.lane;
   }
 
+  private boot(): Lane {
+    return new Lane(this.kind, this.settings, this.watchdog, (lane, frame) => this.onFrame(lane, frame), (lane) => this.onGone(lane));
+  }
+
   private onGone(lane: Lane): void {
     this.stalled.delete(lane);
+    if (this.spare === lane) this.spare = null;
     if (this.lane === lane) this.lane = null;
     if (lane.calls.size === 0) return;
     if (!lane.process.ranOutOfMemory) this.deaths += 1;

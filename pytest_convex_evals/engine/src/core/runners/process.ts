@@ -92,6 +92,10 @@ export class RunnerProcess {
     this.child.on("exit", (code, signal) => this.onExit(`exit ${code ?? signal ?? ""}`));
   }
 
+  get isReady(): boolean {
+    return this.cpuFile !== null && !this.ended;
+  }
+
   get isGone(): boolean {
     return this.ended;
   }

@@ -84,6 +84,8 @@ export const MAX_LEAKED_CONTEXTS = 80;
  */
 const STEP_OVERHEAD_NS = 200_000;
 const WATCH_MS = 40;
+/** After which a process is started for later; by then whoever asked for something has his answer. */
+export const SPARE_MS = 2;
 const MAX_WALL_MS = 60_000;
 const MAX_SYSCALLS_PER_STEP = 100_000;
 
@@ -119,9 +121,9 @@ export class UdfRunner {
     private readonly deployment: () => Deployment,
   ) {}
 
-  /** Starts the process ahead of need. */
+  /** Starts the process ahead of need. The one that will follow it starts in a moment, when whoever asked has his answer. */
   warm(): void {
-    this.running();
+    if (this.running().isReady) setTimeout(() => this.prepareSpare(), SPARE_MS).unref();
   }
 
   restart(): void {
