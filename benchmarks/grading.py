@@ -142,7 +142,7 @@ def _warm(folder: Path, evals: list[Eval]) -> list[Cost]:
 
 
 class Meter:
-    """Watches the journal of a lane, and takes down the processor time between the end of one cell and that of the next."""
+    """Watches the journal of a lane, and takes down the processor time from the end of a cell to that of the next."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -40,12 +40,14 @@ FILES = {
           await ctx.db.insert("transfers", { ...args, left: from.balance - args.amount });
           return "done";
         } });
-        export const count = mutation({ args: { number: v.number() }, handler: async (ctx, { number }) => {
+        const add = async (ctx, { number }) => {
           const row = await ctx.db.query("counters").withIndex("by_number", (q) => q.eq("number", number)).unique();
           for (let i = 0; i < 10; i++) await ctx.db.get(row._id);
           await ctx.db.patch(row._id, { value: row.value + 1 });
           return row.value + 1;
-        } });
+        };
+        export const count = mutation({ args: { number: v.number() }, handler: add });
+        export const tally = mutation({ args: { number: v.number() }, handler: add });
         export const claim = mutation({ args: { name: v.number(), owner: v.string() }, handler: async (ctx, { name, owner }) => {
           const taken = await ctx.db.query("claims").withIndex("by_name", (q) => q.eq("name", name)).unique();
           if (taken !== null) return "taken";
@@ -74,11 +76,12 @@ DRIVER = """
     async function work(client, who) {
       for (let i = 0; i < Number(EACH); i++) {
         const op = `${who}-${i}`;
-        const kind = ["transfer", "count", "claim", "claim"][pick(4)];
+        const kind = ["transfer", "count", "tally", "claim"][pick(4)];
         const from = pick(Number(ACCOUNTS));
         const args = {
           transfer: { op, from, to: (from + 1 + pick(Number(ACCOUNTS) - 1)) % Number(ACCOUNTS), amount: 1 + pick(50) },
           count: { number: pick(Number(COUNTERS)) },
+          tally: { number: pick(Number(COUNTERS)) },
           claim: { name: pick(Number(NAMES)), owner: op },
         }[kind];
         told.push([kind, args, await attempt(client, kind, args)]);
@@ -122,8 +125,8 @@ def soak(core: Core, bundler: Bundler, tmp_path_factory: pytest.TempPathFactory)
 
 def test_every_mutation_was_answered_and_conflicts_happened(soak: Soak) -> None:
     assert len(soak.told) == CLIENTS * EACH
-    # A function that has conflicted runs alone for a second, so that a faster engine sees fewer of them.
-    assert soak.conflicts > 3, soak.conflicts
+    # Only calls of different functions run side by side, and one that has conflicted runs alone for a second.
+    assert soak.conflicts > 0, soak.conflicts
 
 
 def test_transfers_are_those_that_clients_were_told_of(soak: Soak) -> None:
@@ -142,7 +145,8 @@ def test_balances_are_those_of_the_transfers_in_their_order(soak: Soak) -> None:
 
 def test_each_value_of_a_counter_was_given_out_once(soak: Soak) -> None:
     for row in soak.tables["counters"]:
-        given = sorted(result for args, result in soak.of("count") if args["number"] == row["number"])
+        told = [*soak.of("count"), *soak.of("tally")]
+        given = sorted(result for args, result in told if args["number"] == row["number"])
         assert given == list(range(1, int(row["value"]) + 1))
 
 

@@ -135,7 +135,7 @@ test("those that have conflicted run alone and in the order in which they came",
   const turns = new Turns(2);
   const order: string[] = [];
   const begin = (name: string, alone: boolean): void => {
-    const wait = turns.begin(alone);
+    const wait = turns.begin(name, alone);
     if (wait === null) order.push(name);
     else void wait.then(() => order.push(`${name} later`));
   };
@@ -146,19 +146,19 @@ test("those that have conflicted run alone and in the order in which they came",
   begin("d", false);
   begin("e", false);
   begin("f", true);
-  turns.end();
+  turns.end("a");
   await settled();
   assert.deepEqual(order, ["a", "b"]);
-  turns.end();
+  turns.end("b");
   await settled();
   assert.deepEqual(order, ["a", "b", "c later"]);
-  turns.end();
+  turns.end("c");
   await settled();
   assert.deepEqual(order, ["a", "b", "c later", "d later", "e later"]);
-  turns.end();
-  turns.end();
+  turns.end("d");
+  turns.end("e");
   await settled();
-  turns.end();
+  turns.end("f");
   begin("g", true);
   assert.deepEqual(order.slice(5), ["f later", "g"]);
 });
@@ -167,16 +167,32 @@ test("no more run together than may", async () => {
   const turns = new Turns(2);
   const began: number[] = [];
   for (let call = 0; call < 5; call++) {
-    const wait = turns.begin(false);
+    const wait = turns.begin(String(call), false);
     if (wait === null) began.push(call);
     else void wait.then(() => began.push(call));
   }
-  for (const expected of [[0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4]]) {
+  for (const [ended, expected] of [[0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4]].entries()) {
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(began, expected);
-    turns.end();
+    turns.end(String(ended));
   }
 });
+
+test("two calls of one function do not run together", async () => {
+  const turns = new Turns(2);
+  assert.equal(turns.begin("a", false), null);
+  const second = turns.begin("a", false);
+  const other = turns.begin("b", false);
+  let began = 0;
+  void second?.then(() => (began += 1));
+  void other?.then(() => (began += 1));
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(began, 0);
+  turns.end("a");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(began, 2);
+});
+
 
 test("calls of a function that has just conflicted are expected to conflict, for a moment and until all is new", () => {
   let now = 0;

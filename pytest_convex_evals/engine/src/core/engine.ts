@@ -14,6 +14,7 @@ import type { DataFolder } from "./durable/folder.js";
 import { keysFact, type DeploymentKeys } from "./durable/keys.js";
 import type { Recovered } from "./durable/replay.js";
 import { Caller } from "./functions/caller.js";
+import { firstCalls } from "./functions/executor.js";
 import { aliases, isLoopback, type SharedNetwork } from "./functions/fetch.js";
 import { LogStream } from "./functions/logs.js";
 import { Handles } from "./functions/paths.js";
@@ -186,6 +187,7 @@ export class Engine {
   private activate(deployment: Deployment): void {
     this.active = deployment;
     this.warmActions(deployment);
+    this.udfRunner.expect(firstCalls(this));
     this.crons.activate();
     for (const listener of this.resetListeners) listener();
   }

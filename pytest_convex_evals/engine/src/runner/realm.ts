@@ -99,10 +99,16 @@ export class Realm {
 
   /** A call takes the realm. */
   begin(start: StartOptions, host: RealmHost): void {
-    this.start = start;
-    this.host = host;
+    this.goOn(start, host);
     this.importing = true;
     this.random = new Random(start.importSeed);
+  }
+
+  /** A call takes the realm, in which its module is evaluated already. */
+  goOn(start: StartOptions, host: RealmHost): void {
+    this.start = start;
+    this.host = host;
+    this.random = new Random(start.seed);
     this.began = performance.now();
     const running = currentRealm.getStore();
     if (running !== undefined) running.parseJson = this.inside.parseJson;
@@ -190,7 +196,7 @@ export class Realm {
         this.refuseIn("Performance");
         return this.start.what === "query" || this.importing ? 0 : Math.floor((performance.now() - this.began) * 10) / 10;
       },
-      timeOrigin: () => this.start.now,
+      timeOrigin: () => (this.importing ? this.start.importNow : this.start.now),
       structuredClone: (value: unknown) => structuredClone(value),
     };
   }

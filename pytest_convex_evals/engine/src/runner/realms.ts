@@ -27,7 +27,8 @@ export function openRealm(start: StartOptions, host: RealmHost, store: ModuleSto
   return { realm: null, namespace: new Realm(start, host).load(store, true) };
 }
 
-function takeRealm(start: StartOptions, host: RealmHost): Realm {
+/** A realm that has run nothing, or is as if it had not. */
+export function takeRealm(start: StartOptions, host: RealmHost): Realm {
   const at = idle.findIndex((realm) => realm.serves(start));
   if (at < 0) return new Realm(start, host);
   const [realm] = idle.splice(at, 1) as [Realm];
@@ -45,7 +46,7 @@ export function forgetModules(): void {
   for (const realm of idle) realm.forgetModules();
 }
 
-const NOBODY: RealmHost = {
+export const NOBODY: RealmHost = {
   now: () => 0,
   sync: () => ({ error: "" }),
   async: () => undefined,

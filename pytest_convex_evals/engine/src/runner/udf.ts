@@ -7,11 +7,12 @@
 
 import type { Frame } from "../shared/frames.js";
 import type { StartOptions } from "../shared/protocol.js";
+import { Ahead } from "./ahead.js";
 import { describeModule } from "./analyze.js";
 import { flush, queue, receive } from "./channel.js";
 import { describeThrown, PlatformError, StackMapper } from "./failures.js";
 import { ModuleStore } from "./modules.js";
-import type { Answer, Realm } from "./realm.js";
+import type { Answer, Realm, RealmHost } from "./realm.js";
 import { closeRealm, exportedFunction, forgetModules, openRealm, warmUp } from "./realms.js";
 
 interface Call {
@@ -37,6 +38,7 @@ const NESTED = "1.0/runUdf";
 const IDLE_TURNS = 64;
 
 const store = new ModuleStore(new StackMapper());
+const ahead = new Ahead(store);
 const calls = new Map<number, Call>();
 let current: Call | null = null;
 let stepOf = 0;
@@ -78,6 +80,7 @@ function settle(turns: number): void {
   current = null;
   flush();
   closeRealm(ended);
+  if (ended !== null && call !== null && calls.size === 0) ahead.prepare(call.start);
   turn();
 }
 
@@ -94,6 +97,10 @@ function handle(frame: Frame): boolean {
     case "forget":
       store.clear();
       forgetModules();
+      ahead.forget();
+      return false;
+    case "prepare":
+      ahead.prepare(header as unknown as StartOptions);
       return false;
     case "drop":
       calls.delete(header["call"] as number);
@@ -132,7 +139,7 @@ function startCall(id: number, isAlone: boolean, start: StartOptions, payload: s
 
 function run(call: Call, payload: string): void {
   const { start } = call;
-  const { realm, namespace } = openRealm(start, {
+  const host: RealmHost = {
     now: () => start.now,
     sync: (op, json) => syncSyscall(call, op, json),
     async: (op, json, resolve, reject) => {
@@ -148,7 +155,8 @@ function run(call: Call, payload: string): void {
         call.hostWork -= 1;
       }
     },
-  }, store);
+  };
+  const { realm, namespace } = ahead.take(start, host) ?? ahead.timed(start, () => openRealm(start, host, store));
   call.realm = realm;
   if (start.what !== "query" && start.what !== "mutation") {
     const source = store.get(ModuleStore.id(start.def, start.path, false))?.source ?? "";
@@ -158,11 +166,20 @@ function run(call: Call, payload: string): void {
   const registered = exportedFunction(namespace, start.path, start.fn);
   const invoke = registered[start.what === "query" ? "invokeQuery" : "invokeMutation"];
   if (typeof invoke !== "function") throw new PlatformError(`Couldn't find "${start.fn}" in module "${start.path}".`);
-  const result = (invoke as (args: string) => Promise<unknown>).call(registered, payload);
-  Promise.resolve(result).then(
-    (value) => succeed(call, String(value)),
-    (error: unknown) => fail(call, error),
-  );
+  // What the module has put off comes first.
+  setImmediate(() => begin(call, () => (invoke as (args: string) => Promise<unknown>).call(registered, payload)));
+}
+
+function begin(call: Call, invoke: () => Promise<unknown>): void {
+  if (call.state !== "running") return;
+  try {
+    Promise.resolve(invoke()).then(
+      (value) => succeed(call, String(value)),
+      (error: unknown) => fail(call, error),
+    );
+  } catch (error) {
+    fail(call, error);
+  }
 }
 
 type Resolve = (json: string) => void;

@@ -13,6 +13,8 @@ export type CoreHeader =
   | { t: "module"; def: string; path: string; node: boolean }
   | { t: "sourceMap"; def: string; path: string; node: boolean }
   | { t: "forget" }
+  /** A call of this module will probably come: it can be evaluated meanwhile. */
+  | ({ t: "prepare" } & StartOptions)
   /** `alone`: nobody else wants to run, so that operations may be asked for with `now`. */
   | ({ t: "start"; call: number; alone: boolean } & StartOptions)
   | { t: "resolve"; call: number; id: number; ok: boolean; data?: string; more: boolean; alone: boolean; now: number }

@@ -112,7 +112,7 @@ export class Caller {
       const { epoch } = this.engine;
       for (let attempt = 0; ; ) {
         try {
-          const result = await this.inTurn(kind, attempt > 0 || this.turns.Mutation.hasConflicted(name), () =>
+          const result = await this.inTurn(kind, name, attempt > 0 || this.turns.Mutation.hasConflicted(name), () =>
             kind === "Mutation" && this.engine.epoch !== epoch ? null : this.attempt(request, kind, requestId, hooks),
           );
           if (result === null) return this.gaveUp(request, kind, requestId, "The deployment was reset.", startedAt);
@@ -136,14 +136,14 @@ export class Caller {
     }
   }
 
-  private async inTurn<T>(kind: "Query" | "Mutation", alone: boolean, run: () => Promise<T> | T): Promise<T> {
+  private async inTurn<T>(kind: "Query" | "Mutation", name: string, alone: boolean, run: () => Promise<T> | T): Promise<T> {
     const turns = this.turns[kind];
-    const others = turns.begin(alone);
+    const others = turns.begin(name, alone);
     if (others !== null) await others;
     try {
       return await run();
     } finally {
-      turns.end();
+      turns.end(name);
     }
   }
 

@@ -4,6 +4,7 @@
 
 import { randomInt } from "node:crypto";
 
+import type { StartOptions } from "../../shared/protocol.js";
 import type { Identity } from "../auth/identity.js";
 import type { Transaction } from "../db/transaction.js";
 import { DIMENSIONS, type Amounts } from "../db/usage.js";
@@ -38,6 +39,18 @@ export function environmentOf(engine: Engine, component: Component): Record<stri
     if (value !== undefined) bound[name] = value;
   }
   return { ...bound, ...builtin };
+}
+
+const MOST_EXPECTED = 2;
+
+/** What the first calls of a deployment probably need: the app's first modules with queries or mutations. */
+export function firstCalls(engine: Engine): StartOptions[] {
+  const { deployment } = engine;
+  const { root, importNow, importSeed } = deployment;
+  if (root === null) return [];
+  const called = [...root.definition.modules.values()].filter(({ functions }) => functions.some(({ kind }) => kind === "Query" || kind === "Mutation"));
+  const shared = { what: "query" as const, def: root.definition.path, fn: "", now: 0, seed: 0, importNow, importSeed, env: environmentOf(engine, root) };
+  return called.slice(0, MOST_EXPECTED).map(({ path }) => ({ ...shared, path }));
 }
 
 /** Runs one function in a transaction that the caller owns. Failures of the function are JsFailures. */

@@ -1,6 +1,7 @@
 /**
- * Who runs beside whom: a few mutations run together, and one that has conflicted runs alone. So do, for a moment, other calls of
- * its function: where callers of one document come together, every call beside another is work that is thrown away.
+ * Who runs beside whom: a few mutations run together, but not two of one function, which would often conflict, and one that has
+ * conflicted runs alone. So do, for a moment, other calls of its function: where callers of one document come together, every call
+ * beside another is work that is thrown away.
  *
  * All functions share one process, so many at once make each of them slow, and each needs a context of its own; a mutation would
  * conflict with the others on every attempt. The platform, where each has a processor of its own, lets a hundred callers count up
@@ -8,6 +9,7 @@
  */
 
 interface Waiting {
+  name: string;
   alone: boolean;
   go: () => void;
 }
@@ -16,7 +18,7 @@ interface Waiting {
 const LATELY_MS = 1000;
 
 export class Turns {
-  private running = 0;
+  private readonly running = new Set<string>();
   private isAlone = false;
   /** In the order in which they came, so that nobody waits for ever. */
   private readonly waiting: Waiting[] = [];
@@ -48,31 +50,31 @@ export class Turns {
     this.conflicts.clear();
   }
 
-  /** Null when the caller may begin at once, else what to wait for. Each turn is ended by `end`. */
-  begin(alone: boolean): Promise<void> | null {
-    if (this.waiting.length === 0 && this.fits(alone)) {
-      this.enter(alone);
+  /** Null when a call of this function may begin at once, else what to wait for. Each turn is ended by `end`. */
+  begin(name: string, alone: boolean): Promise<void> | null {
+    if (this.waiting.length === 0 && this.fits(name, alone)) {
+      this.enter(name, alone);
       return null;
     }
-    return new Promise((go) => this.waiting.push({ alone, go }));
+    return new Promise((go) => this.waiting.push({ name, alone, go }));
   }
 
-  end(): void {
-    this.running -= 1;
+  end(name: string): void {
+    this.running.delete(name);
     this.isAlone = false;
-    for (let next = this.waiting[0]; next !== undefined && this.fits(next.alone); next = this.waiting[0]) {
+    for (let next = this.waiting[0]; next !== undefined && this.fits(next.name, next.alone); next = this.waiting[0]) {
       this.waiting.shift();
-      this.enter(next.alone);
+      this.enter(next.name, next.alone);
       next.go();
     }
   }
 
-  private fits(alone: boolean): boolean {
-    return !this.isAlone && this.running < (alone ? 1 : this.most);
+  private fits(name: string, alone: boolean): boolean {
+    return !this.isAlone && this.running.size < (alone ? 1 : this.most) && !this.running.has(name);
   }
 
-  private enter(alone: boolean): void {
-    this.running += 1;
+  private enter(name: string, alone: boolean): void {
+    this.running.add(name);
     this.isAlone = alone;
   }
 }

@@ -159,6 +159,14 @@ export class UdfRunner {
     this.loaded = null;
   }
 
+  /** Calls of these modules will probably come: a process with nothing to do gets ready for them. */
+  expect(starts: readonly StartOptions[]): void {
+    if (this.active !== null || this.queue.length > 0) return;
+    const process = this.running();
+    this.loadModules(process);
+    for (const start of starts) process.send({ t: "prepare", ...start });
+  }
+
   begin(start: StartOptions, payload: string, handler: StepHandler): { call: number; generation: number; first: Promise<StepResult> } {
     this.running();
     if (this.leaked > MAX_LEAKED_CONTEXTS && this.live.size === 0 && this.active === null) {

@@ -4,7 +4,7 @@
  */
 import childProcess from "node:child_process";
 import { ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync, readSync, fstatSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BuildFailure, BuildOptions, BuildResult, Plugin, PluginBuild } from "esbuild";
 
@@ -17,6 +17,8 @@ import { Unfit } from "./unfit.js";
 
 /** The service collects garbage seldom: a quarter less work for some 70 MB. */
 const GOGC = "400";
+/** Reads of files hold up others of its threads; with as many as there are processors it waits for itself. */
+const GOMAXPROCS = String(2 * availableParallelism());
 
 type Esbuild = typeof import("esbuild");
 
@@ -26,7 +28,7 @@ export function loadEsbuild(real: NodeJS.Require, stage: Stage, folder: string |
   const log = openNameless();
   const memo = new Memo();
   const spawn = (command: string, args: string[], options: childProcess.SpawnOptions): childProcess.ChildProcess =>
-    childProcess.spawn(command, args, { ...options, cwd: "/", stdio: ["pipe", "pipe", log], env: { GOGC } });
+    childProcess.spawn(command, args, { ...options, cwd: "/", stdio: ["pipe", "pipe", log], env: { GOGC, GOMAXPROCS } });
   const esbuild = load(script, readFileSync(script, "utf8"), {
     globals: {},
     modules: { child_process: () => ({ ...childProcess, spawn }) },
