@@ -257,5 +257,7 @@ def _long_session(folder: Path, evals: list[Eval]) -> Iterator[str]:
 
 
 def _strays() -> set[str]:
-    """What a session could leave in the folder for temporary files."""
-    return {path.name for path in Path(tempfile.gettempdir()).iterdir() if "convex" in path.name}
+    """What a session could leave in the folders for temporary files."""
+    places = [Path(tempfile.gettempdir()), Path("/dev/shm")]
+    found = [path for place in places if place.is_dir() for path in place.iterdir()]
+    return {str(path) for path in found if "convex" in path.name or path.name.startswith("cage-")}

@@ -6,6 +6,8 @@ import fcntl
 import json
 import os
 import secrets
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +63,17 @@ def is_locked(path: Path, *, shared: bool = False) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+_PASSING = ("/dev/shm", "/tmp")  # noqa: S108 - a folder of its own is made there
+
+
+def passing_folder(prefix: str) -> Path:
+    """A folder for files that come and go with every cell, in memory where the system has such a place.
+
+    Some file systems are slow for minutes where much was deleted. The path is short: names of sockets have 107 bytes.
+    """
+    for place in _PASSING:
+        with suppress(OSError):
+            return Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    return Path(tempfile.mkdtemp(prefix=prefix))

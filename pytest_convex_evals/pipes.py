@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,10 @@ class LineChild:
 
     def request(self, op: str, params: Mapping[str, Any], *, deadline_s: float) -> Any:
         """Ask and wait. A refusal is `Refused`; silence is `Silence`; death and nonsense are `Trouble`."""
+        return self.ask(op, params, deadline_s=deadline_s)()
+
+    def ask(self, op: str, params: Mapping[str, Any], *, deadline_s: float) -> Callable[[], Any]:
+        """Ask, and get a function that waits for the answer, as `request` does; it has to be called, once."""
         box: Box[_Answer] = Box()
         with self._lock:
             self._next_id += 1
@@ -93,12 +97,27 @@ class LineChild:
                 raise self._died(f"before it was asked for {op}")
             line = json.dumps({"id": number, "op": op, "params": params}, allow_nan=False).encode() + b"\n"
             self._send(line, deadline_s, f"while it was asked for {op}")
-            if not self._pipes.wait(box, time.monotonic() + deadline_s):
-                raise Silence(self._cause, f"{self._name} was silent for {deadline_s:.0f} s while it worked on {op}")
-        finally:
-            with self._lock:
-                self._waiting.pop(number, None)
-        answer = box.content
+        except BaseException:
+            self._forget(number)
+            raise
+
+        def answer() -> Any:
+            try:
+                if not self._pipes.wait(box, time.monotonic() + deadline_s):
+                    raise Silence(
+                        self._cause, f"{self._name} was silent for {deadline_s:.0f} s while it worked on {op}"
+                    )
+            finally:
+                self._forget(number)
+            return self._checked(box.content, op)
+
+        return answer
+
+    def _forget(self, number: int) -> None:
+        with self._lock:
+            self._waiting.pop(number, None)
+
+    def _checked(self, answer: _Answer, op: str) -> Any:
         if answer is None:
             raise self._died(f"while it worked on {op}")
         if ("ok" in answer) == ("error" in answer):

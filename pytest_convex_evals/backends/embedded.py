@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pytest_convex_evals.cage.levels import INSIDE, Cage
 from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.files import passing_folder
 from pytest_convex_evals.pipes import LineChild, Refused, Silence
 from pytest_convex_evals.values import Value, decode, encode
 
@@ -30,7 +30,6 @@ _NOT_FOUND = "FunctionNotFound"
 _SCRIPT, _PACKAGES, _RELAY = f"{INSIDE}/runner.cjs", f"{INSIDE}/node_modules", f"{INSIDE}/relay"
 _ANY_PACKAGES = "/{packages}"
 """The core puts the folder of the deployment's packages here."""
-_SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +54,14 @@ class Core:
     """What comes before Node actions that share the network of a process; None when no cage cuts the network."""
     cells: int = 0
     """How many it has served."""
+    renewing: Callable[[], Any] | None = None
+    """Waits until it is as new; the cell that it served need not."""
 
     @classmethod
     def start(cls, toolchain: Toolchain, options: Sequence[str] = (), *, cage: Cage | None = None) -> Core:
         """Start a process and wait for its greeting."""
         isolates = cage is not None and cage.isolates
-        relay = Path(tempfile.mkdtemp(prefix="cage-", dir=_SHORT_PATHS)) if isolates else None
+        relay = passing_folder("cage-") if isolates else None
         caged = [] if cage is None else ["--cage", json.dumps(_runners(cage, toolchain, relay))]
         child = LineChild(
             [str(toolchain.node), str(toolchain.script("core")), *caged, *options],
@@ -77,8 +78,13 @@ class Core:
         return cls(child, child.greeting(_START_S), relay, shared)
 
     def renew(self) -> None:
-        """Empty it, on other ports and with another key, so that nobody who knew the last cell reaches the next."""
-        self.ready = self.child.request("renew", {}, deadline_s=CONTROL_S)
+        """Begin to empty it, on other ports and with another key: nobody who knew the last cell reaches the next."""
+        self.renewing = self.child.ask("renew", {}, deadline_s=CONTROL_S)
+
+    def await_ready(self) -> None:
+        """It is as new from now on."""
+        if self.renewing is not None:
+            self.ready, self.renewing = self.renewing(), None
 
     def close(self) -> None:
         """End the process; its runners end with it."""
@@ -104,6 +110,11 @@ class Cores:
         """A fresh, empty backend; whoever asks for it closes it."""
         while self._idle:
             core = self._idle.pop()
+            try:
+                core.await_ready()
+            except (Trouble, Refused):
+                core.close()
+                continue
             if core.child.alive:
                 return EmbeddedBackend(core, self._give_back)
             core.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_convex_evals.cage.levels import Cage
 from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.files import passing_folder
 from pytest_convex_evals.pipes import Death, LineChild, Refused
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class ToolchainWorker:
         """Where it keeps replicas of projects; it works without."""
         self._remove_folder()
         with suppress(OSError):
-            self._folder = Path(tempfile.mkdtemp(prefix="convex-evals-toolchain-"))
+            self._folder = passing_folder("convex-evals-toolchain-")
         return [] if self._folder is None else [str(self._folder)]
 
     def _remove_folder(self) -> None:

@@ -15,7 +15,7 @@ BUILD = """
 import { createRequire } from "node:module";
 const [, , modules, source, out, sources] = process.argv;
 const esbuild = createRequire(modules + "/index.js")("esbuild");
-const alias = { name: "core", setup(build) { build.onResolve({ filter: /^#(core|runner)\\// }, (args) => ({ path: sources + "/" + args.path.slice(1).replace(/\\.js$/, ".ts") })); } };
+const alias = { name: "core", setup(build) { build.onResolve({ filter: /^#(core|runner|toolchain)\\// }, (args) => ({ path: sources + "/" + args.path.slice(1).replace(/\\.js$/, ".ts") })); } };
 await esbuild.build({ entryPoints: [source], outfile: out, bundle: true, platform: "node", format: "esm", target: "node24", external: ["undici"], plugins: [alias], logLevel: "error" });
 """
 

@@ -7,24 +7,23 @@ of other actions in. Graders and submitted code meet there as they would on a ma
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_convex_evals.cage.levels import Cage, innermost
 from pytest_convex_evals.engine.setup import Toolchain
 from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.files import passing_folder
 from pytest_convex_evals.pipes import LineChild, Refused
 
 _START_S = 30.0
-_SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes
 
 
 class Network:
     """Begins to start when it is made."""
 
     def __init__(self, cage: Cage, toolchain: Toolchain) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="cage-", dir=_SHORT_PATHS))
+        self._folder = passing_folder("cage-")
         self.gate = self._folder / "gate.sock"
         """Whoever connects names a port inside, and is led there."""
         command = [*cage.network_prefix(), str(toolchain.node), str(toolchain.script("gate")), str(self.gate)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from pytest_convex_evals.cage.levels import INSIDE
 from pytest_convex_evals.cage.program import MB, Limits, Program
 from pytest_convex_evals.errors import Trouble
+from pytest_convex_evals.files import passing_folder
 from pytest_convex_evals.grading.reference import backend_with_reference
 from pytest_convex_evals.grading.vitest.programs import c_library, programs
 from pytest_convex_evals.suite.vitest import ANSWER_PORT, asks_for_reference
@@ -32,7 +32,6 @@ _LIMITS = Limits(memory=4096 * MB, open_files=4096)
 _PROCESS_LIMITS = Limits(memory=2048 * MB, open_files=4096, cpu_s=120)
 _ANSWER, _ASK = f"{INSIDE}/answer", f"{INSIDE}/ask"
 _PROGRAMS, _INSTALLED = f"{INSIDE}/bin", f"{INSIDE}/installed/node_modules"
-_SHORT_PATHS = "/tmp"  # noqa: S108 - names of sockets have at most 107 bytes
 _BOOT_S = 30.0
 _REPORT_S = 60.0
 """What a report may take beyond the time of the grader itself."""
@@ -92,7 +91,7 @@ class Room:
         cage, toolchain = tools.cage(), tools.toolchain()
         if not cage.isolates:
             return None
-        self._ask = Path(tempfile.mkdtemp(prefix="cage-", dir=_SHORT_PATHS))
+        self._ask = passing_folder("cage-")
         project, scratch = bench.project.resolve(), self._scratch()
         packages = toolchain.folder.resolve()
         read: dict[str, Path | str] = {str(packages): packages, "/bin/sh": "/bin/sh"}

@@ -73,6 +73,22 @@ test("module scope: no this, strict, directives, names of the host's wrapper", (
   assert.equal(load("var exports = 1, module = 2, require = 3, scope = exports + module + require;\nexport { scope };\n")?.["scope"], 6);
 });
 
+test("a loop over what is awaited is no top-level await inside a function, and one at the top level is", () => {
+  assert.notEqual(load("async function all(list) { for await (const x of list) ; }\nexport { all };\n"), null);
+  for (const loop of ["for await (const x of [])", "for  await (const x of [])", "for\nawait (const x of [])"]) {
+    assert.equal(load(`var a = 1;\n${loop} ;\nexport { a };\n`), null, loop);
+    assert.equal(load(`var a = 1;\n${loop} ;\nvar b = await (a);\nexport { a };\n`), null, loop);
+  }
+});
+
+test("names of exports that stand in longer names are not taken for them", () => {
+  const found = load("var a = 1, $ = 2;\nvar xa = 3;\nvar ab = {};\nab.a = 4;\nab.$ = 5;\nvar $a = 6;\n$a++;\nxa = 7;\nexport { a, $ };\n");
+  assert.deepEqual([found?.["a"], found?.["$"]], [1, 2]);
+  for (const change of ["$ = 3;", "$++;", "--a;", "[a] = [1];", "({ $ } = {});", "for (a of []) ;", "a\n= 2;"]) {
+    assert.equal(load(`var a = 1, $ = 2;\n${change}\nexport { a, $ };\n`), null, change);
+  }
+});
+
 test("awaits inside async functions are no top-level awaits", () => {
   assert.notEqual(load("var a = async () => await (async () => 1)();\nasync function* g() { for await (const x of []) yield await [x]; }\nexport { a, g };\n"), null);
 });

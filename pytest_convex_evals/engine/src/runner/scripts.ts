@@ -52,6 +52,8 @@ const ITERATED = /\s+(?:of|in)\b/y;
 const AFTER_STEP = /(?:\+\+|--)\s*$/;
 const AFTER_FOR = /\bfor\s*(?:await\s*)?\(\s*$/;
 const AFTER_KEYWORD = /(?<![\w$.])(?:function\s*\*?|class)\s+$/;
+const NAME_BEFORE = /[\w$.]/;
+const NAME_AFTER = /[\w$]/;
 /** How far back a look at what comes before a name goes. */
 const BEFORE = 64;
 
@@ -60,23 +62,35 @@ function isFollowedBy(what: RegExp, source: string, at: number): boolean {
   return what.test(source);
 }
 
+/** Where a name stands alone: neither in a longer one nor after a dot. */
+function* places(source: string, name: string): Generator<number> {
+  for (let at = source.indexOf(name); at >= 0; at = source.indexOf(name, at + name.length)) {
+    if (!NAME_BEFORE.test(source.charAt(at - 1)) && !NAME_AFTER.test(source.charAt(at + name.length))) yield at;
+  }
+}
+
 /**
  * Whether one of these top-level bindings may be assigned again after its declaration. The bundler gives such bindings names of their
  * own, so a look at the text is enough; where the text is unclear the answer is yes.
  */
 function isReassigned(source: string, locals: readonly string[]): boolean {
   if (locals.length === 0) return false;
-  const names = [...new Set(locals)].map((name) => name.replaceAll("$", "\\$")).join("|");
-  const values = new Map<string, number>();
-  for (const { 0: name, index } of source.matchAll(new RegExp(`(?<![\\w$.])(?:${names})(?![\\w$])`, "g"))) {
-    const before = source.slice(Math.max(0, index - BEFORE), index);
-    const end = index + name.length;
+  const names = [...new Set(locals)];
+  const patterns = assignedPatterns(source);
+  return names.some((name) => isSetTwice(source, name) || !places(patterns, name).next().done);
+}
+
+function isSetTwice(source: string, name: string): boolean {
+  let values = 0;
+  for (const at of places(source, name)) {
+    const before = source.slice(Math.max(0, at - BEFORE), at);
+    const end = at + name.length;
     if (AFTER_STEP.test(before) || isFollowedBy(STEPPED, source, end)) return true;
     if (AFTER_FOR.test(before) && isFollowedBy(ITERATED, source, end)) return true;
-    if (AFTER_KEYWORD.test(before) || isFollowedBy(ASSIGNED, source, end)) values.set(name, (values.get(name) ?? 0) + 1);
-    if ((values.get(name) ?? 0) > 1) return true;
+    if (AFTER_KEYWORD.test(before) || isFollowedBy(ASSIGNED, source, end)) values += 1;
+    if (values > 1) return true;
   }
-  return new RegExp(`(?<![\\w$.])(?:${names})(?![\\w$])`).test(assignedPatterns(source));
+  return false;
 }
 
 /** The texts of patterns that are assigned to without being declarations: `[a, b] = …`, `({ a } = …)`, `for ([a] of …)`. */
@@ -103,9 +117,12 @@ function openingBracket(source: string, close: number): number | null {
   return null;
 }
 
-/** Whether `await` is used outside async functions, where a script would take `await (x)` for a call. */
+/**
+ * Whether `await` is used outside async functions, where a script would take `await (x)` for a call. It takes `for await (` for a mistake,
+ * so that needs no look.
+ */
 function hasTopLevelAwait(body: string): boolean {
-  if (!/(?<![\w$.])await\s*[([`/+-]/.test(body)) return false;
+  if (!/(?<![\w$.])(?<!\bfor )await\s*[([`/+-]/.test(body)) return false;
   try {
     new vm.Script(`(class{static{${body}\n}})`);
     return false;

@@ -5,6 +5,7 @@
 import fs from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 
+import { Sheets } from "./sheets.js";
 import { SCRATCH } from "./stage.js";
 import { Unfit } from "./unfit.js";
 
@@ -33,7 +34,33 @@ export function filesOfProject(): typeof fs {
   };
   const promised = Object.entries(fs.promises as unknown as Record<string, unknown>);
   guarded["promises"] = Object.fromEntries(promised.map(([name, real]) => [name, CHANGE.includes(name) ? checked(real as Call, SECOND.has(name)) : real]));
-  return guarded as unknown as typeof fs;
+  return withSheets(guarded as unknown as typeof fs);
+}
+
+/** The same, with temporary files in memory. The CLI only ever writes them and moves them. */
+function withSheets(files: typeof fs): typeof fs {
+  const sheets = new Sheets();
+  return {
+    ...files,
+    mkdtempSync: ((prefix: string) => (dirname(prefix) === SCRATCH ? sheets.folder(prefix) : files.mkdtempSync(prefix))) as typeof fs.mkdtempSync,
+    openSync: (path, flags, mode) => (flags === "w" ? sheets.create(String(path)) : undefined) ?? files.openSync(path, flags, mode),
+    writeFileSync: (file, data, options) => {
+      if (typeof file !== "number") files.writeFileSync(file, data, options);
+      // A file that is open was looked at when it was opened.
+      else if (!sheets.write(file, data as string | Uint8Array)) fs.writeFileSync(file, data, options);
+    },
+    closeSync: (descriptor) => {
+      if (!sheets.close(descriptor)) fs.closeSync(descriptor);
+    },
+    renameSync: (from, to) => {
+      const contents = sheets.take(String(from));
+      if (contents === undefined) files.renameSync(from, to);
+      else files.writeFileSync(to, contents);
+    },
+    rmSync: (path, options) => {
+      if (!sheets.drop(String(path))) files.rmSync(path, options);
+    },
+  };
 }
 
 function checked(real: Call, second: boolean): Call {

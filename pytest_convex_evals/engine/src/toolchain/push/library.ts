@@ -12,6 +12,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import zlib from "node:zlib";
 
+import { unpacked } from "./brotli.js";
 import { loadEsbuild } from "./esbuild.js";
 import { filesOfProject } from "./files.js";
 import { load } from "./loader.js";
@@ -85,19 +86,10 @@ function create(cli: Cli, source: string): Library {
   return { functions, stage };
 }
 
-/** What travels over loopback is not worth much packing, and what is sent twice is packed once. */
+/** What travels over loopback is not worth packing: the bytes stand in the format as they are. */
 function lightZlib(): typeof zlib {
-  let latest: { data: string | Buffer; packed: Buffer<ArrayBuffer> } | undefined;
   const brotliCompress = (data: string | Buffer, _options: unknown, done: zlib.CompressCallback): void => {
-    if (latest?.data === data) {
-      const { packed } = latest;
-      setImmediate(() => done(null, packed));
-      return;
-    }
-    zlib.brotliCompress(data, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 0 } }, (error, packed) => {
-      latest = error === null ? { data, packed } : undefined;
-      done(error, packed);
-    });
+    setImmediate(() => done(null, unpacked(Buffer.from(data as string))));
   };
   return { ...zlib, brotliCompress: brotliCompress as typeof zlib.brotliCompress };
 }
