@@ -16,12 +16,13 @@ FILES = {
         import { query, mutation, internalMutation } from "./_generated/server";
         import { v } from "convex/values";
         export const open = mutation({ args: { n: v.number() }, handler: async (ctx, { n }) => { for (let i = 0; i < n; i++) await ctx.db.insert("accounts", { i, balance: 100 }); } });
-        export const transfer = mutation({ args: { from: v.number(), to: v.number(), amount: v.number() }, handler: async (ctx, a) => {
+        const move = mutation({ args: { from: v.number(), to: v.number(), amount: v.number() }, handler: async (ctx, a) => {
           const rows = await ctx.db.query("accounts").collect();
           const from = rows.find((r) => r.i === a.from), to = rows.find((r) => r.i === a.to);
           await ctx.db.patch(from._id, { balance: from.balance - a.amount });
           await ctx.db.patch(to._id, { balance: (await ctx.db.get(to._id)).balance + a.amount });
         } });
+        export { move as pay, move as send };
         export const strict = mutation({ args: { n: v.number() }, returns: v.string(), handler: async (ctx, { n }) => { await ctx.db.insert("t", { n }); return n; } });
         export const needs = internalMutation({ args: { n: v.number() }, handler: async () => null });
     """,
@@ -159,7 +160,7 @@ def test_transfers_under_concurrency_lose_and_double_nothing(fresh: Core, tmp_pa
         let seed = 7; const random = (n) => (seed = (seed * 48271) % 2147483647) % n;
         let failed = 0;
         await Promise.all(clients.map(async (client) => {
-          for (let k = 0; k < 15; k++) await client.mutation(api.bank.transfer, { from: random(6), to: random(6), amount: 1 }).catch(() => failed++);
+          for (let k = 0; k < 15; k++) await client.mutation(k % 2 ? api.bank.pay : api.bank.send, { from: random(6), to: random(6), amount: 1 }).catch(() => failed++);
         }));
         console.log(JSON.stringify(failed));
         for (const client of clients) await client.close();
@@ -171,10 +172,11 @@ def test_transfers_under_concurrency_lose_and_double_nothing(fresh: Core, tmp_pa
 
 
 def test_everybody_who_counts_up_one_row_succeeds(fresh: Core) -> None:
-    """Callers that come together conflict; then each has its turn."""
+    """Callers of two functions that come together conflict; then each has its turn."""
     fresh.control("insert", table="t", documents=[{"n": 0}])
     before = fresh.control("stats")["conflicts"]
     add = 'const row = await ctx.db.query("t").first(); await ctx.db.patch(row._id, { n: row.n + 1 }); return row.n'
-    calls = [fresh.lines.begin(op="call", params={"path": "p:m", "args": {"code": add}}) for _ in range(60)]
+    paths = ["p:m", "p:another"] * 30
+    calls = [fresh.lines.begin(op="call", params={"path": path, "args": {"code": add}}) for path in paths]
     assert sorted(answer()["ok"]["value"] for answer in calls) == list(range(60))
     assert fresh.control("stats")["conflicts"] > before

@@ -47,8 +47,8 @@ import { {KIND} } from "./_generated/server";
 export const go = {KIND}({ args: { url: v.string() }, handler: async () => await Promise.resolve("refused") });
 """
 HONEST = GRADER.partition("\n\n\n")[2]
-_PROGRAMS_OF_A_FRESH_CORE = 3
-"""Its watchdog, a runner that has run nothing, and another in reserve."""
+_PROGRAMS_OF_A_FRESH_CORE = 4
+"""Its watchdog, and runners that have run nothing: one for use, one in reserve, one for actions when cells had some."""
 
 
 class Listener:

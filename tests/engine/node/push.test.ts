@@ -2,13 +2,15 @@
 
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { brotliDecompressSync } from "node:zlib";
 
-import { unpacked } from "#toolchain/push/brotli.js";
+import { toBackend } from "#toolchain/push/backend.js";
 import { filesOfProject } from "#toolchain/push/files.js";
+import { Stage } from "#toolchain/push/stage.js";
 import { Unfit } from "#toolchain/push/unfit.js";
 
 const files = filesOfProject();
@@ -33,13 +35,6 @@ function write(path: string, ...contents: string[]): void {
   files.fsyncSync(descriptor);
   files.closeSync(descriptor);
 }
-
-test("bytes that are not packed are what they were", () => {
-  for (const length of [0, 1, 2, 65_535, 65_536, 65_537, 131_072, 400_001]) {
-    const bytes = Buffer.alloc(length, "a\u00e9\u{1f600}");
-    assert.deepEqual(brotliDecompressSync(unpacked(bytes)), bytes);
-  }
-});
 
 test("a temporary file reaches its place and leaves nothing behind", () => {
   writeFileSync("convex/api.js", "a longer text than the next one");
@@ -78,4 +73,35 @@ test("other files are written where they belong, and nowhere else", () => {
     assert.throws(() => write(place, "x"), Unfit);
     assert.equal(existsSync(place), false);
   }
+});
+
+test("the backend gets what the CLI sends, and the CLI what the backend answers", async () => {
+  const seen: { path: string | undefined; headers: IncomingMessage["headers"]; body: string }[] = [];
+  const server = createServer((asked, answer) => {
+    const parts: Buffer[] = [];
+    asked.on("data", (part: Buffer) => parts.push(part));
+    asked.on("end", () => {
+      seen.push({ path: asked.url, headers: asked.headers, body: Buffer.concat(parts).toString() });
+      answer.writeHead(asked.url === "/refused" ? 418 : asked.url === "/empty" ? 204 : 200, { "x-convex-deprecation-state": "none" });
+      answer.end(asked.url === "/empty" ? undefined : '{"said":"\u00e9"}');
+    });
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  const stage = new Stage();
+  const abandoned = stage.begin();
+  stage.backend = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
+  const { fetch: ask, zlib } = toBackend(stage);
+  const packed = await new Promise<Buffer>((done, failed) =>
+    zlib.brotliCompress('{"text":"\u00e9"}', {}, (error, bytes) => (error === null ? done(bytes) : failed(error))),
+  );
+  const answer = await ask(`${stage.backend}/pushed`, { method: "POST", body: packed as Buffer<ArrayBuffer>, headers: { "Content-Encoding": "br", Authorization: "Convex key" } });
+  assert.deepEqual([answer.status, answer.ok, answer.headers.get("x-convex-deprecation-state"), await answer.json()], [200, true, "none", { said: "\u00e9" }]);
+  assert.deepEqual([seen[0]?.path, seen[0]?.body, seen[0]?.headers["content-encoding"], seen[0]?.headers.authorization], ["/pushed", '{"text":"\u00e9"}', undefined, "Convex key"]);
+  await ask(`${stage.backend}/packed`, { method: "POST", body: Buffer.from("x") as Buffer<ArrayBuffer>, headers: { "Content-Encoding": "br" } });
+  assert.equal(seen[1]?.headers["content-encoding"], "br", "somebody else packed it");
+  assert.deepEqual([(await ask(`${stage.backend}/refused`)).status, (await ask(`${stage.backend}/empty`)).status], [418, 204]);
+  server.closeAllConnections();
+  await new Promise((closed) => server.close(closed));
+  void ask(`${stage.backend}/gone`);
+  await assert.rejects(abandoned, (error) => error instanceof Unfit && error.code === "unreachable");
 });

@@ -10,9 +10,8 @@
 import { createHash } from "node:crypto";
 import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import zlib from "node:zlib";
 
-import { unpacked } from "./brotli.js";
+import { toBackend } from "./backend.js";
 import { loadEsbuild } from "./esbuild.js";
 import { filesOfProject } from "./files.js";
 import { load } from "./loader.js";
@@ -41,7 +40,6 @@ const NAMES = ["runPush", "WatchContext", "Crash", "readProjectConfig", "showSpi
 const LAST_STATEMENT = /^void main\d*\(\);$/gm;
 /** A folder of this process, for replicas of projects. */
 const FOLDER = process.argv[3];
-const REPORT = "/api/deploy2/report_push_completed";
 
 const bySet = new Map<string, Library>();
 const byContent = new Map<string, Library>();
@@ -67,14 +65,14 @@ function create(cli: Cli, source: string): Library {
   const handOut = `module.exports = { ${NAMES.map((name) => `${name}: typeof ${name} === "undefined" ? undefined : ${name}`).join(", ")} };`;
   const stage = new Stage();
   const files = filesOfProject();
-  const packing = lightZlib();
+  const backend = toBackend(stage);
   const functions = load(cli.script, source.replace(LAST_STATEMENT, handOut), {
-    globals: { process: stage.process, console: stage.console, fetch: (input: string | URL | Request, init?: RequestInit) => ask(stage, input, init) },
+    globals: { process: stage.process, console: stage.console, fetch: backend.fetch },
     modules: {
       fs: () => files,
       "node:fs": () => files,
-      zlib: () => packing,
-      "node:zlib": () => packing,
+      zlib: () => backend.zlib,
+      "node:zlib": () => backend.zlib,
       process: () => stage.process,
       "node:process": () => stage.process,
       esbuild: (real) => (esbuild ??= loadEsbuild(real, stage, FOLDER && realpathSync(FOLDER))),
@@ -84,26 +82,4 @@ function create(cli: Cli, source: string): Library {
   const missing = NAMES.filter((name) => functions[name as keyof Functions] === undefined);
   if (missing.length > 0) throw new Unfit("library", `the CLI of convex ${cli.version} has no ${missing.join(", ")}`);
   return { functions, stage };
-}
-
-/** What travels over loopback is not worth packing: the bytes stand in the format as they are. */
-function lightZlib(): typeof zlib {
-  const brotliCompress = (data: string | Buffer, _options: unknown, done: zlib.CompressCallback): void => {
-    setImmediate(() => done(null, unpacked(Buffer.from(data as string))));
-  };
-  return { ...zlib, brotliCompress: brotliCompress as typeof zlib.brotliCompress };
-}
-
-/** Requests of the CLI; a backend that is gone ends the push at once, where the CLI would ask again for half a minute. */
-async function ask(stage: Stage, input: string | URL | Request, init?: RequestInit): Promise<Response> {
-  const url = new URL(input instanceof Request ? input.url : input);
-  if (url.origin !== stage.backend) return stage.give(new Unfit("outside", `the CLI asks for ${url.origin}, which is not the backend`));
-  // Times that nobody reads; nobody would wait for the answer either.
-  if (url.pathname === REPORT) return Response.json(null);
-  try {
-    // The second one has a fresh connection: an idle one may be closed in the moment in which it is used.
-    return await fetch(input, init).catch(() => fetch(input, init));
-  } catch (error) {
-    return stage.give(new Unfit("unreachable", `${url.pathname} of the backend cannot be reached: ${(error as Error).message}`));
-  }
 }
