@@ -107,8 +107,8 @@ class Backend(Protocol):
         """A push has been finished."""
         ...
 
-    def reset(self, start: float | None = None) -> None:
-        """Drop all data, keep the deployment; begin at a time (milliseconds) when one is given."""
+    def reset(self, start: float | None = None) -> int:
+        """Drop all data, keep the deployment; begin at a time (milliseconds) when one is given. As `runner_deaths`."""
         ...
 
     def advance(self, milliseconds: float) -> None:

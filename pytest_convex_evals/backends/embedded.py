@@ -180,10 +180,10 @@ class EmbeddedBackend:
         found = self._ask("pushes")
         return Pushes(int(found["finished"]), found["refusal"])
 
-    def reset(self, start: float | None = None) -> None:
-        """Drop all data; begin at a time when one is given."""
+    def reset(self, start: float | None = None) -> int:
+        """Drop all data; begin at a time when one is given. How often the runner has died so far."""
         self._usage = Usage(0, 0, 0, 0)
-        self._ask("reset", **({} if start is None else {"clock": start}))
+        return int(self._ask("reset", **({} if start is None else {"clock": start}))["runnerDeaths"])
 
     def advance(self, milliseconds: float) -> None:
         """Move the clock; functions that do not end in time are the submission's fault."""
@@ -338,7 +338,7 @@ class EmbeddedBackend:
 
     def runner_deaths(self) -> int:
         """How often the runner has died by itself; a runner that hit a limit does not count."""
-        return int(self._ask("stats")["runnerDeaths"])
+        return int(self._ask("deaths")["runnerDeaths"])
 
     def prove_alive(self) -> None:
         """Raise `Trouble` when the core is gone or silent."""

@@ -6,7 +6,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import time
 import types
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_convex_evals.errors import Trouble
-from pytest_convex_evals.grading.deadline import run_with_deadline
+from pytest_convex_evals.grading.deadline import Ended, run_all_with_deadline, run_with_deadline
 from pytest_convex_evals.records import CheckRecord, Errored, Failed, Passed
 
 Check = Callable[..., object]
@@ -95,15 +94,13 @@ def run_checks(
         finally:
             after()
 
-    return tuple(
-        _run_check(path, name, partial(body, name, check), CHECK_S + extra_s) for name, check in checks.items()
-    )
+    deadline_s = CHECK_S + extra_s
+    ended = run_all_with_deadline([partial(body, name, check) for name, check in checks.items()], deadline_s)
+    return tuple(_record(path, name, one, deadline_s) for name, one in zip(checks, ended, strict=True))
 
 
-def _run_check(path: Path, name: str, body: Callable[[], None], deadline_s: float) -> CheckRecord:
-    started = time.monotonic()
-    ended = run_with_deadline(body, deadline_s)
-    duration = round(time.monotonic() - started, 4)
+def _record(path: Path, name: str, ended: Ended, deadline_s: float) -> CheckRecord:
+    duration = round(ended.duration_s, 4)
     if not ended.in_time:
         reason = f"{name} did not end within {deadline_s:.0f} s"
         verdict = Errored(cause="grader_timeout", reason=reason, remedy="give the check a deadline of its own")

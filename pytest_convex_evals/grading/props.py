@@ -55,9 +55,8 @@ class Props:
         """Every check starts from a freshly reset backend."""
         self._of_check.close()
         if self._bench.backend is not None:
-            self._bench.backend.reset()
+            self._deaths = self._bench.backend.reset()
             self._bench.backend.allow_fetch([])
-            self._deaths = self._bench.backend.runner_deaths()
 
     def end_check(self) -> None:
         """What a check saw counts only if the process that runs the submission lived through it."""

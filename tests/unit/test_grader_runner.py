@@ -2,11 +2,14 @@
 
 import sys
 import textwrap
+import time
+from unittest.mock import Mock
 
 import pytest
 
 from pytest_convex_evals.errors import Trouble
 from pytest_convex_evals.grading import grader as runner
+from pytest_convex_evals.grading.deadline import run_all_with_deadline
 from pytest_convex_evals.grading.grader import run_checks
 from pytest_convex_evals.grading.loading import GraderLoader
 from pytest_convex_evals.records import Errored, Failed, Passed
@@ -241,6 +244,33 @@ def test_a_check_that_does_not_end_is_an_error_and_the_next_one_runs(loop, run, 
         remedy="give the check a deadline of its own",
     )
     assert checks[1].verdict == Passed()
+
+
+def test_checks_after_one_that_does_not_end_have_their_whole_time_each(run, monkeypatch):
+    """Also those that come after one that does not even listen."""
+    monkeypatch.setattr(runner, "CHECK_S", 0.5)
+    slow = "    __import__('time').sleep(0.3)\n"
+    deaf = "    while True:\n        try: __import__('time').sleep(10)\n        except BaseException: pass\n"
+    monkeypatch.setattr("pytest_convex_evals.grading.deadline._GRACE_S", 0.1)
+    checks = run(
+        f"def test_a():\n{slow}def test_b():\n{slow}    assert False\ndef test_c():\n{deaf}"
+        f"def test_d():\n{slow}def test_e():\n    while True: pass\ndef test_f(): pass\n"
+    )
+    found = [(check.name, type(check.verdict).__name__) for check in checks]
+    passed, failed, late = "Passed", "Failed", "Errored"
+    kinds = [passed, failed, late, passed, late, passed]
+    assert found == [(f"test_{name}", kind) for name, kind in zip("abcdef", kinds, strict=True)]
+    assert [round(check.duration_s, 1) for check in checks[:2]] == [0.3, 0.3]
+
+
+def test_an_interrupted_run_begins_no_more_checks(run, monkeypatch):
+    """The interrupt reaches the thread that waits, not the one that runs the checks."""
+    began = []
+    monkeypatch.setattr("threading.Thread.join", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        run_all_with_deadline([lambda: (began.append(1), time.sleep(0.2)), lambda: began.append(2)], 60)
+    time.sleep(0.5)
+    assert began == [1]
 
 
 def test_an_import_that_does_not_end_is_our_trouble(run, monkeypatch):

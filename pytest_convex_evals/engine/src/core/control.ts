@@ -8,12 +8,12 @@
  *
  * | op            | params                                             | result                                                    |
  * |---------------|----------------------------------------------------|-----------------------------------------------------------|
- * | `reset`       | `{clock?: ms}`                                     | null. Drops all data, keeps the deployment and its        |
+ * | `reset`       | `{clock?: ms}`                                     | `{runnerDeaths}`. Drops all data, keeps deployment and    |
  * |               |                                                    | environment; runners, scheduler and crons start anew, on  |
  * |               |                                                    | a virtual clock when a time is given, else on the real    |
  * | `wipe`        | `{}`                                               | null. Drops everything                                    |
  * | `renew`       | `{}`                                               | as `ready`. Drops everything; other ports, another key    |
- * | `clock.start` | `{time: ms}`                                       | null. As `reset` with that time                           |
+ * | `clock.start` | `{time: ms}`                                       | as `reset` with that time                                 |
  * | `clock.advance` | `{ms, deadline?: ms}`                            | `{now}`. Runs what falls due, in order, to its end        |
  * | `clock.now`   | `{}`                                               | `{now, virtual}`                                          |
  * | `call`        | `{path, args?, kind?, identity?, component?}`      | `{value}` or `{error: {message, data?, code?}}`, with     |
@@ -43,6 +43,7 @@
  * |               |                                                    | the latest one was not (null when it was)                 |
  * | `idle`        | `{deadline?: ms}`                                  | `{idle}`. Waits until nothing runs and no job is due      |
  * | `stats`       | `{}`                                               | `{conflicts, documents, memory, runnerDeaths}`            |
+ * | `deaths`      | `{}`                                               | `{runnerDeaths}`                                          |
  * | `shutdown`    | `{}`                                               | null, then the core ends                                  |
  */
 
@@ -123,10 +124,10 @@ export class Control {
   private table(): Record<string, Operation> {
     const { engine } = this;
     return {
-      reset: (params) => engine.reset(typeof params["clock"] === "number" ? params["clock"] : null),
+      reset: (params) => this.reset(typeof params["clock"] === "number" ? params["clock"] : null),
       wipe: () => engine.wipe(),
       renew: () => this.renew(),
-      "clock.start": (params) => engine.reset(number(params, "time")),
+      "clock.start": (params) => this.reset(number(params, "time")),
       "clock.advance": (params) => this.advance(params),
       "clock.now": () => ({ now: engine.clock.nowMs(), virtual: engine.clock.isVirtual }),
       call: (params) => this.call(params),
@@ -161,8 +162,19 @@ export class Control {
         this.engine.auth.acceptsDevelopmentKey = true;
       },
       stats: () => this.stats(),
+      deaths: () => this.deaths(),
       shutdown: () => void setImmediate(() => this.exit()),
     };
+  }
+
+  private async reset(clock: number | null): Promise<unknown> {
+    await this.engine.reset(clock);
+    return this.deaths();
+  }
+
+  private deaths(): { runnerDeaths: number } {
+    const { udfRunner, actionRunner, nodeRunner } = this.engine;
+    return { runnerDeaths: udfRunner.deaths + actionRunner.deaths + nodeRunner.deaths };
   }
 
   private async advance(params: Params): Promise<unknown> {
@@ -288,9 +300,7 @@ export class Control {
   private stats(): unknown {
     let documents = 0;
     for (const table of this.engine.db.snapshot.tables.values()) documents += docCount(table);
-    const { udfRunner, actionRunner, nodeRunner } = this.engine;
-    const runnerDeaths = udfRunner.deaths + actionRunner.deaths + nodeRunner.deaths;
-    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage.rss(), runnerDeaths };
+    return { conflicts: this.engine.db.conflicts, documents, memory: process.memoryUsage.rss(), ...this.deaths() };
   }
 }
 
