@@ -1,6 +1,7 @@
 """A core serves one cell after the other, and nothing of one reaches the next."""
 
 from collections.abc import Iterator
+from time import sleep
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -80,6 +81,25 @@ def test_a_core_that_is_not_fit_serves_no_other_cell(cores, started, how):
     third = cores.backend()
     assert third.documents("notes") == []
     third.close()
+
+
+def test_a_core_that_ends_while_nobody_waits_for_it_is_replaced(cores, started):
+    first = cores.backend()
+    first.close()
+    started[0].child.process.kill()
+    second = cores.backend()
+    assert len(started) == 2
+    assert second.documents("notes") == []
+    second.close()
+
+
+def test_an_answer_that_nobody_waited_for_is_there_long_after(cores, started):
+    core = Core.start(ensure_toolchain(lambda _: None))
+    started.append(core)
+    answer = core.child.ask("renew", {}, deadline_s=0.5)
+    sleep(1.0)
+    assert answer()["url"] != core.ready["url"]
+    core.close()
 
 
 def test_two_cells_at_a_time_have_two_cores(cores, started):
