@@ -12,6 +12,7 @@ from .support.project import run_node
 
 FILES = {
     "p.ts": PROGRAMS,
+    "others.ts": PROGRAMS,
     "bank.ts": """
         import { query, mutation, internalMutation } from "./_generated/server";
         import { v } from "convex/values";
@@ -176,7 +177,7 @@ def test_everybody_who_counts_up_one_row_succeeds(fresh: Core) -> None:
     fresh.control("insert", table="t", documents=[{"n": 0}])
     before = fresh.control("stats")["conflicts"]
     add = 'const row = await ctx.db.query("t").first(); await ctx.db.patch(row._id, { n: row.n + 1 }); return row.n'
-    paths = ["p:m", "p:another"] * 30
+    paths = ["p:m", "others:m"] * 30
     calls = [fresh.lines.begin(op="call", params={"path": path, "args": {"code": add}}) for path in paths]
     assert sorted(answer()["ok"]["value"] for answer in calls) == list(range(60))
     assert fresh.control("stats")["conflicts"] > before

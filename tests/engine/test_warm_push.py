@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -153,18 +154,28 @@ if WHOLE:
         for slug in wrong_slugs(item.root):
             agreed(two_ways.push(load_wrong(item, slug).files))
 
-    def test_every_project_of_the_engine_tests(two_ways: TwoWays, tmp_path: Path):
-        command = [sys.executable, "-m", "pytest", "tests/engine", "-q", "-p", "no:cacheprovider"]
+    def test_every_project_of_the_engine_tests(tmp_path: Path):
+        command = [sys.executable, "-m", "pytest", "tests/engine", "-q", "-n", "2", "-p", "no:cacheprovider"]
         environment = {**os.environ, "DIFFERENTIAL": "0", "RECORD_PROJECTS": str(tmp_path)}
         ignored = [f"--ignore={Path(__file__).relative_to(REPOSITORY)}", "--ignore=tests/engine/fuzz"]
-        subprocess.run([*command, *ignored], cwd=REPOSITORY, env=environment, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run([*command, *ignored], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-4000:]
         recorded = sorted(tmp_path.glob("*.json"))
         assert len(recorded) > 100
-        different = {}
-        for path in recorded:
-            files = {f"convex/{name}": text for name, text in json.loads(path.read_text()).items()}
-            try:
-                agreed(two_ways.push(with_convex(files)))
-            except AssertionError as difference:
-                different[path.name] = (sorted(files), str(difference)[:2000])
-        assert different == {}
+        with ThreadPoolExecutor(2) as threads:
+            shares = threads.map(_differences, (recorded[::2], recorded[1::2]), (tmp_path / "a", tmp_path / "b"))
+            assert [one for share in shares for one in share] == []
+
+    def _differences(recorded: list[Path], folder: Path) -> list[tuple[str, list[str], str]]:
+        found = []
+        two_ways = TwoWays(folder)
+        try:
+            for path in recorded:
+                files = {f"convex/{name}": text for name, text in json.loads(path.read_text()).items()}
+                try:
+                    agreed(two_ways.push(with_convex(files)))
+                except AssertionError as difference:
+                    found.append((path.name, sorted(files), str(difference)[:2000]))
+        finally:
+            two_ways.close()
+        return found

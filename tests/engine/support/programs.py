@@ -12,7 +12,6 @@ const program = { args: { code: v.string(), args: v.optional(v.any()) }, handler
 
 export const q = query(program);
 export const m = mutation(program);
-export const another = mutation(program);
 export const a = action(program);
 export const innerQ = internalQuery(program);
 export const innerM = internalMutation(program);
